@@ -1,0 +1,41 @@
+# `make demo` and `make test` each set up everything they need; a second call starts at once.
+PYTHON ?= python3
+VENV := .venv
+READY := $(VENV)/.ready
+RUN := $(VENV)/bin
+
+.PHONY: demo test test-fast check format results clean
+
+demo: $(READY)  ## the whole experiment on rendered faces: runs/demo/report/index.html
+	$(RUN)/damnatio demo
+
+test: $(READY)  ## every test, the demo's own experiment included
+	$(RUN)/python -m pytest -n 2 --dist loadgroup
+
+test-fast: $(READY)  ## all but the whole runs
+	$(RUN)/python -m pytest -n 2 --dist loadgroup -m "not slow"
+
+check: $(READY)  ## style and types
+	$(RUN)/ruff format --check .
+	$(RUN)/ruff check .
+	$(RUN)/mypy
+
+format: $(READY)
+	$(RUN)/ruff format .
+	$(RUN)/ruff check --fix .
+
+results: $(READY)  ## run the demo and put its tables and figures where the README shows them
+	$(RUN)/damnatio demo
+	$(RUN)/python results/collect.py runs/demo results/demo
+
+# torch comes first and pinned: whatever asks for it later finds it there.
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Python 3.11 or newer is needed; this is $$($(PYTHON) --version). Say which: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	PIP_CONSTRAINT=constraints.txt $(RUN)/pip install --quiet --disable-pip-version-check torch
+	PIP_CONSTRAINT=constraints.txt $(RUN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $(READY)
+
+clean:  ## forget the environment; runs/ stays
+	rm -rf $(VENV)

@@ -1,0 +1,36 @@
+"""One live line for long work: done of total, speed, time left. Silent where nobody is watching."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+Advance = Callable[..., None]
+"""advance(n, note="..."): n more units are done; the note stands at the end of the line."""
+
+
+@contextmanager
+def progress(title: str, total: int, unit: str, done: int = 0) -> Iterator[Advance]:
+    """A live line on a terminal, nothing elsewhere (logs and pipes stay quiet). `done` units are there already."""
+    if not sys.stderr.isatty():
+        yield lambda n, note="": None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn
+    from rich.progress import TimeRemainingColumn as TimeLeft
+    from rich.text import Text
+
+    class Speed(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            return Text(f"{task.speed:,.0f} {unit}/s" if task.speed else f"- {unit}/s", style="cyan")
+
+    columns = (
+        TextColumn("  {task.description}"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        Speed(),
+        TimeLeft(),
+        TextColumn("[dim]{task.fields[note]}"),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(title, total=total, completed=done, note="")
+        yield lambda n, note="": bar.update(task, advance=n, note=note)

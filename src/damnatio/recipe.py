@@ -1,0 +1,263 @@
+"""The recipe: everything that decides a run, typed. Defaults are the paper's numbers (section IV); a YAML file says
+what differs, `--set section.key=value` what differs this once. An unknown key is an error."""
+
+from collections.abc import Mapping, Sequence
+from importlib import resources, util
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationError, field_validator, model_validator
+
+from damnatio.errors import DamnatioError, nearest
+
+if TYPE_CHECKING:
+    from damnatio.methods.base import MethodSettings
+
+Model = TypeVar("Model", bound=BaseModel)
+Share = Annotated[float, Field(gt=0, lt=1)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class FaceSettings(Section):
+    """Where the images come from. Each source adds its own keys in its own file under `faces/`."""
+
+    source: str
+    size: int = Field(112, ge=16, le=512, description="side of the square images, in pixels")
+    cache_gb: float = Field(8.0, ge=0, description="decoded pixels are kept on disk while they take no more than this")
+
+
+class CaptureSettings(Section):
+    threshold: float = Field(
+        30.0,
+        gt=0,
+        description="two images closer than this are one capture instance (IV-B); on the scale of 112x112x3 values",
+    )
+
+
+class PartitionSettings(Section):
+    """Identities of each partition (IV-A, IV-C and Table II)."""
+
+    retain: Count = 100_000
+    control: Count = 1_000
+    test: Count = 1_000
+    development: Count = 35_850
+    distractors: int = Field(50_000, ge=0)
+    scales: dict[str, Count] = Field({"S1": 1_000, "S2": 5_000}, min_length=1)
+    min_images: Count = Field(4, description="images of an identity of the control, the test or the development set")
+    forget_min_images: int = Field(4, ge=2, description="capture instances of a forget identity")
+    forget_train: Share = Field(0.8, description="share of a forget identity's images on which the losses operate")
+
+
+class ModelSettings(Section):
+    """The network and its classifier head (IV-A)."""
+
+    backbone: str = "iresnet34"
+    dim: int = Field(512, ge=2)
+    head: str = "cosface"
+    scale: float = Field(64.0, gt=0)
+    margin: float = Field(0.4, ge=0)
+    head_options: dict[str, float] = {}
+
+
+class Optimisation(Section):
+    """What the training loop needs, for f* and for every method alike."""
+
+    epochs: Count = 40
+    batch: int = Field(128, ge=2, description="retain images a step, over all processes")
+    optimiser: Literal["sgd", "adamw"] = "sgd"
+    momentum: float = Field(0.9, ge=0, lt=1)
+    weight_decay: float = Field(5e-4, ge=0)
+    warmup_epochs: float = Field(0.0, ge=0)
+    power: float = Field(1.0, ge=0, description="of the polynomial schedule: lr (1 - t/T)^power")
+    clip: float = Field(5.0, ge=0, description="bound on the norm of the backbone's gradient; 0 for none")
+    precision: Literal["fp32", "bf16"] = "fp32"
+    flip: bool = Field(True, description="mirror each training image with probability one half")
+    workers: int = Field(0, ge=0, description="processes that read images; 0 reads in the loop")
+    log_every: Count = 20
+    checkpoint_seconds: float = Field(30.0, ge=0)
+
+
+class TrainSettings(Optimisation):
+    lr: float = Field(0.1, gt=0)
+
+
+class ForgetSettings(Optimisation):
+    """Fine-tuning from f* (IV-B). A method's learning rate, weights and margins are its own, under `settings`."""
+
+    scales: list[str] = ["S1", "S2"]
+    methods: list[str] = ["HD", "OF"]
+    settings: dict[str, dict[str, Any]] = Field({}, description="by method; `method: OF` under another name adds a row")
+    identities_per_batch: Count = 8
+    images_per_identity: int = Field(8, ge=2)
+    batch_norm: Literal["train", "frozen"] = Field(
+        "train", description="whether BatchNorm follows the fine-tuning batches or keeps the statistics of f*"
+    )
+
+
+class EvaluateSettings(Section):
+    operating_points: list[Share] = Field([1e-4, 1e-2], min_length=1)
+    nonmated_pairs: int = Field(
+        50_000_000,
+        ge=1,
+        description="non-mated comparisons a group: all where there are no more, else so many drawn by the seed",
+    )
+    embed_batch: Count = 512
+
+    @field_validator("operating_points")
+    @classmethod
+    def _ascending(cls, points: list[float]) -> list[float]:
+        return sorted(set(points))
+
+
+class Recipe(Section):
+    name: str = Field(pattern=r"^[\w.-]+$")
+    seed: int = Field(1, ge=0)
+    plugins: list[str] = Field([], description="Python files to import first: methods and parts of your own")
+    threads: int = Field(0, ge=0, description="processor threads; 0 takes one a core")
+    faces: SerializeAsAny[FaceSettings]
+    captures: CaptureSettings = CaptureSettings()
+    partitions: PartitionSettings = PartitionSettings()
+    model: ModelSettings = ModelSettings()
+    train: TrainSettings = TrainSettings()
+    forget: ForgetSettings = ForgetSettings()
+    evaluate: EvaluateSettings = EvaluateSettings()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Recipe":
+        counts = self.partitions
+        if counts.control > counts.retain:
+            raise ValueError(f"partitions.control ({counts.control}) is drawn from partitions.retain ({counts.retain})")
+        for scale in self.forget.scales:
+            if scale not in counts.scales:
+                raise ValueError(f"forget.scales: there is no scale '{scale}'.{nearest(scale, counts.scales)}")
+        return self
+
+
+def load(source: str | Path, overrides: Sequence[str] = ()) -> Recipe:
+    """The recipe in a file, or of a name that `damnatio ls recipes` shows, with `section.key=value` overrides."""
+    content = _read(find(source))
+    for override in overrides:
+        _override(content, override)
+    for plugin in content.get("plugins") or []:
+        _import_file(Path(plugin))
+    faces = content.get("faces")
+    if isinstance(faces, Mapping) and "source" in faces:
+        from damnatio.faces import SOURCES
+
+        content["faces"] = validated(SOURCES.get(str(faces["source"])).Settings, faces, source, "faces")
+    recipe = validated(Recipe, content, source)
+    for label in {*recipe.forget.methods, *recipe.forget.settings}:
+        method_settings(recipe, label, source)
+    return recipe
+
+
+def method_settings(recipe: Recipe, label: str, source: str | Path = "") -> "MethodSettings":
+    """The hyper-parameters of the row `label`: the method's defaults and what the recipe says differs."""
+    from damnatio.methods import METHODS
+
+    given = {"method": label, **recipe.forget.settings.get(label, {})}
+    return validated(
+        METHODS.get(str(given["method"])).Settings, given, source or recipe.name, f"forget.settings.{label}"
+    )
+
+
+def validated(model: type[Model], content: Any, source: str | Path, place: str = "") -> Model:
+    """The content as a section, or one sentence that names each key at fault."""
+    try:
+        return model.model_validate(content)
+    except ValidationError as error:
+        raise DamnatioError(_sentence(error, model, source, place)) from error
+
+
+def find(source: str | Path) -> Path:
+    path = Path(source)
+    if path.is_file():
+        return path
+    built_in = {recipe.stem: recipe for recipe in sorted(configs().glob("*.yaml"))}
+    if str(source) in built_in:
+        return built_in[str(source)]
+    raise DamnatioError(f"There is no recipe '{source}', as a file or by name.{nearest(str(source), built_in)}")
+
+
+def configs() -> Path:
+    """The folder of the recipes that come with the package (a checkout keeps them at its top)."""
+    installed = Path(str(resources.files("damnatio"))) / "configs"
+    return installed if installed.is_dir() else Path(__file__).resolve().parents[2] / "configs"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content = yaml.safe_load(path.read_text())
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise DamnatioError(f"The recipe {path} cannot be read: {' '.join(str(error).split())}.") from error
+    if not isinstance(content, dict):
+        raise DamnatioError(f"The recipe {path} must be a mapping of sections such as 'faces:' and 'model:'.")
+    content.setdefault("name", path.stem)
+    return content
+
+
+def _override(content: dict[str, Any], override: str) -> None:
+    path, equals, text = override.partition("=")
+    if not equals or not path:
+        raise DamnatioError(f"--set {override}: write it as section.key=value.")
+    *sections, key = path.strip().split(".")
+    place = content
+    for section in sections:
+        place = place.setdefault(section, {})
+        if not isinstance(place, dict):
+            raise DamnatioError(f"--set {override}: '{section}' is a value, not a section.")
+    try:
+        place[key] = yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise DamnatioError(f"--set {override}: the value is not valid YAML.") from None
+
+
+def _import_file(path: Path) -> None:
+    """Import a plugin once; what it registers is known from then on."""
+    import sys
+
+    if not path.is_file():
+        raise DamnatioError(f"plugins: there is no file {path}.")
+    name = f"damnatio_plugin_{path.resolve().stem}"
+    if name in sys.modules:
+        return
+    spec = util.spec_from_file_location(name, path.resolve())
+    if spec is None or spec.loader is None:
+        raise DamnatioError(f"plugins: {path} is not a Python file.")
+    module = util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise DamnatioError(f"plugins: {path} failed to import: {type(error).__name__}: {error}.") from error
+
+
+def _sentence(error: ValidationError, model: type[BaseModel], source: str | Path, place: str) -> str:
+    """pydantic's findings, one clause each, with the nearest known key for a misspelt one."""
+    clauses = []
+    for finding in error.errors():
+        path = [str(part) for part in finding["loc"]]
+        where = ".".join([place, *path] if place else path)
+        if finding["type"] == "extra_forbidden":
+            clauses.append(f"unknown key '{where}'.{nearest(path[-1], _keys(model, path[:-1]))}")
+        elif finding["type"] == "missing":
+            clauses.append(f"'{where}' is missing.")
+        else:
+            value = finding.get("input")
+            given = f" (given: {value!r})" if isinstance(value, str | int | float) else ""
+            message = finding["msg"].removeprefix("Value error, ")
+            clauses.append(f"{where + ': ' if where else ''}{message}{given}.")
+    return f"Recipe {source}: " + " ".join(clauses)
+
+
+def _keys(model: Any, path: Sequence[str]) -> list[str]:
+    """The known keys of the section at `path` below a model."""
+    for part in path:
+        model = model.model_fields[part].annotation
+    return [name for name in model.model_fields if name != "source"]

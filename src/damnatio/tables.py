@@ -1,0 +1,76 @@
+"""Tables on disk and in memory: Parquet files and dictionaries of equally long columns."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from damnatio.errors import DamnatioError
+
+Column = NDArray[Any]
+
+
+class Table:
+    """Named columns of one length. Strings are object arrays, so that they compare and sort as in Python."""
+
+    def __init__(self, columns: Mapping[str, Sequence[Any] | Column]) -> None:
+        self.columns: dict[str, Column] = {name: _column(values) for name, values in columns.items()}
+        lengths = {len(column) for column in self.columns.values()}
+        if len(lengths) > 1:
+            raise ValueError(f"columns of different lengths: { {n: len(c) for n, c in self.columns.items()} }")
+        self._length = lengths.pop() if lengths else 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, name: str) -> Column:
+        return self.columns[name]
+
+    def where(self, mask: Column) -> "Table":
+        return Table({name: column[mask] for name, column in self.columns.items()})
+
+    def with_columns(self, **columns: Sequence[Any] | Column) -> "Table":
+        return Table({**self.columns, **columns})
+
+    def rows(self) -> list[dict[str, Any]]:
+        names = list(self.columns)
+        lists = [column.tolist() for column in self.columns.values()]
+        return [dict(zip(names, values, strict=True)) for values in zip(*lists, strict=True)]
+
+    @staticmethod
+    def of_rows(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> "Table":
+        return Table({name: [row[i] for row in rows] for i, name in enumerate(names)})
+
+    @staticmethod
+    def joined(tables: Sequence["Table"]) -> "Table":
+        return Table({name: np.concatenate([t[name] for t in tables]) for name in tables[0].columns})
+
+    def write(self, path: Path) -> None:
+        temporary = path.with_name(f".{path.name}.tmp")
+        pq.write_table(pa.table({name: pa.array(column) for name, column in self.columns.items()}), temporary)
+        temporary.replace(path)
+
+    @staticmethod
+    def read(path: Path, columns: Sequence[str] | None = None) -> "Table":
+        try:
+            table = pq.read_table(path, columns=list(columns) if columns else None)
+        except FileNotFoundError:
+            raise DamnatioError(f"There is no table {path}: run the stage that makes it.") from None
+        except (pa.ArrowInvalid, OSError) as error:
+            raise DamnatioError(f"{path} is not a readable Parquet table ({error}).") from error
+        return Table({name: table.column(name).to_numpy(zero_copy_only=False) for name in table.column_names})
+
+
+def _column(values: Sequence[Any] | Column) -> Column:
+    column = np.asarray(values)
+    return column.astype(object) if column.dtype.kind in "US" else column
+
+
+def codes_of(values: Column) -> tuple[NDArray[np.int64], Column]:
+    """Each value's place among the sorted distinct values, and those values."""
+    distinct, codes = np.unique(values, return_inverse=True)
+    return codes.astype(np.int64), distinct
