@@ -1,0 +1,114 @@
+"""iResNet: InsightFace's residual network, where each block normalises first and nothing follows the addition.
+
+    block(x) = BN(conv3x3_s(PReLU(BN(conv3x3(BN(x)))))) + shortcut(x)
+    f(x)     = BN1d(FC(flatten(BN(stages(PReLU(BN(conv3x3(x))))))))
+
+Four stages halve the side once each: the second convolution of their first block has stride 2, and that block's
+shortcut is BN(conv1x1_2(x)) instead of x.
+The modules bear InsightFace's names (recognition/arcface_torch/backbones/iresnet.py), so that its weights load.
+"""
+
+import math
+from collections import OrderedDict
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from damnatio.backbones import BACKBONES
+from damnatio.errors import DamnatioError
+
+WIDTHS = (64, 128, 256, 512)
+
+
+class IBasicBlock(nn.Module):
+    """Two 3x3 convolutions beside a shortcut, which is the identity unless the block halves the side."""
+
+    def __init__(self, inputs: int, width: int, stride: int) -> None:
+        super().__init__()
+        self.bn1 = nn.BatchNorm2d(inputs)
+        self.conv1 = nn.Conv2d(inputs, width, 3, padding=1, bias=False)
+        self.bn2 = nn.BatchNorm2d(width)
+        self.prelu = nn.PReLU(width)
+        self.conv2 = nn.Conv2d(width, width, 3, stride, padding=1, bias=False)
+        self.bn3 = nn.BatchNorm2d(width)
+        self.downsample = (
+            nn.Sequential(nn.Conv2d(inputs, width, 1, stride, bias=False), nn.BatchNorm2d(width))
+            if stride > 1
+            else nn.Identity()
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        residual = self.bn3(self.conv2(self.prelu(self.bn2(self.conv1(self.bn1(x))))))
+        out: Tensor = residual + self.downsample(x)
+        return out
+
+
+class FullPrecisionLinear(nn.Linear):
+    """A linear layer in the precision of its weights, even under autocast, as InsightFace keeps `fc`."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.autocast(x.device.type, enabled=False):
+            return super().forward(x.to(self.weight.dtype))
+
+
+class IResNet(nn.Sequential):
+    """N x 3 x size x size -> N x dim, with `depths` blocks of `widths` channels in the four stages."""
+
+    def __init__(self, depths: Sequence[int], widths: Sequence[int], size: int, dim: int) -> None:
+        if size < 16:
+            raise DamnatioError(f"An iResNet halves its input four times: {size} pixels are too few, give at least 16.")
+        cells = math.ceil(size / 16) ** 2  # a convolution of stride 2 leaves ceil(side / 2)
+        inputs = (widths[0], *widths)
+        features = nn.BatchNorm1d(dim)
+        features.weight.requires_grad_(False)  # InsightFace's: every dimension keeps unit variance
+        layers = {
+            "conv1": nn.Conv2d(3, widths[0], 3, padding=1, bias=False),
+            "bn1": nn.BatchNorm2d(widths[0]),
+            "prelu": nn.PReLU(widths[0]),
+        }
+        for i, (depth, width) in enumerate(zip(depths, widths, strict=True)):
+            blocks = [IBasicBlock(width if j else inputs[i], width, stride=1 if j else 2) for j in range(depth)]
+            layers[f"layer{i + 1}"] = nn.Sequential(*blocks)
+        layers |= {
+            "bn2": nn.BatchNorm2d(widths[-1]),
+            "flatten": nn.Flatten(),
+            "fc": FullPrecisionLinear(widths[-1] * cells, dim),
+            "features": features,
+        }
+        super().__init__(OrderedDict(layers))
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.normal_(module.weight, std=0.1)  # InsightFace's
+
+
+@BACKBONES.register("iresnet18")
+def iresnet18(size: int, dim: int) -> nn.Module:
+    return IResNet((2, 2, 2, 2), WIDTHS, size, dim)
+
+
+@BACKBONES.register("iresnet34")
+def iresnet34(size: int, dim: int) -> nn.Module:
+    return IResNet((3, 4, 6, 3), WIDTHS, size, dim)
+
+
+@BACKBONES.register("iresnet50")
+def iresnet50(size: int, dim: int) -> nn.Module:
+    return IResNet((3, 4, 14, 3), WIDTHS, size, dim)
+
+
+@BACKBONES.register("iresnet100")
+def iresnet100(size: int, dim: int) -> nn.Module:
+    return IResNet((3, 13, 30, 3), WIDTHS, size, dim)
+
+
+@BACKBONES.register("iresnet-small")
+def iresnet_small(size: int, dim: int) -> nn.Module:
+    """One block a stage at half the width: minutes on a CPU."""
+    return IResNet((1, 1, 1, 1), (32, 64, 128, 256), size, dim)
+
+
+@BACKBONES.register("iresnet-tiny")
+def iresnet_tiny(size: int, dim: int) -> nn.Module:
+    """One block a stage at a quarter of the width, for demonstrations and tests on a CPU."""
+    return IResNet((1, 1, 1, 1), (16, 32, 64, 128), size, dim)
