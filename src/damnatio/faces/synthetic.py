@@ -1,0 +1,68 @@
+"""Rendered faces, never photographed: the embedded default. Identities, capture instances and shots by a seed."""
+
+import hashlib
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from damnatio.faces import SOURCES
+from damnatio.faces.base import FaceSource, UnreadableError
+from damnatio.recipe import Count, FaceSettings
+from damnatio.tables import Table
+from damnatio.workspace import content_key
+
+RENDERER = {"synthetic", "rendering", "anatomy"}
+"""The files that decide what a face looks like: a change in one of them makes other images."""
+
+
+@SOURCES.register("synthetic")
+class Synthetic(FaceSource):
+    """Faces that a renderer draws from (seed, identity, instance, shot); nothing is read from disk."""
+
+    class Settings(FaceSettings):
+        source: Literal["synthetic"]
+        size: int = Field(112, ge=32, le=112)
+        identities: Count = 2_000
+        instances: Count = Field(12, description="mean number of capture instances of an identity")
+        min_instances: Count = 6
+        max_instances: Count = 40
+        burst: float = Field(0.1, ge=0, le=1, description="share of the capture instances that hold a burst")
+        burst_shots: int = Field(3, ge=2, description="shots of a burst")
+        seed: int = Field(1, ge=0)
+
+    def fingerprint(self) -> Any:
+        renderer = sorted(Path(__file__).parent.glob("*.py"))
+        return content_key(
+            [hashlib.sha256(file.read_bytes()).hexdigest() for file in renderer if file.stem in RENDERER]
+        )
+
+    def index(self) -> Table:
+        """As on the web, most identities have few images and some have many: 1 + geometric above the least number."""
+        s: Synthetic.Settings = self.settings
+        rng = np.random.default_rng([s.seed, 0])
+        extra = max(s.instances - s.min_instances, 0)
+        counts = s.min_instances + rng.geometric(1 / (extra + 1), s.identities) - 1
+        counts = np.minimum(counts, s.max_instances)
+        identity = np.repeat(np.arange(s.identities), counts)
+        instance = np.concatenate([np.arange(count) for count in counts])
+        shots = np.where(rng.random(len(identity)) < s.burst, s.burst_shots, 1)
+        shot = np.concatenate([np.arange(count) for count in shots])
+        identity, instance = np.repeat(identity, shots), np.repeat(instance, shots)
+        names = [f"{i:06d}" for i in range(s.identities)]
+        return Table(
+            {
+                "image": [f"{names[i]}/{j:03d}-{k}" for i, j, k in zip(identity, instance, shot, strict=True)],
+                "identity": [names[i] for i in identity],
+                "instance": instance,
+                "shot": shot,
+            }
+        )
+
+    def read(self, rows: Table) -> list[NDArray[np.uint8] | UnreadableError]:
+        from damnatio.faces.rendering import render
+
+        identities = np.array([int(name) for name in rows["identity"]])
+        return list(render(self.settings.seed, identities, rows["instance"], rows["shot"], self.settings.size))
