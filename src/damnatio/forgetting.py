@@ -1,0 +1,54 @@
+"""Stage 5: f*, a forget set and a method to f: the job that the training loop runs."""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from damnatio.faces.base import Faces
+from damnatio.methods import METHODS
+from damnatio.methods.base import ForgetSet
+from damnatio.models import load_backbone, load_head
+from damnatio.partitions import at_scale, retain_set
+from damnatio.recipe import Recipe, method_settings
+from damnatio.tables import Table, codes_of
+from damnatio.training import Forgetting, Job
+
+
+def forget_set(partitions: Table, scales: dict[str, int], scale: str) -> ForgetSet:
+    """The forget-train images at a scale: the only ones that a method may see."""
+    seen = partitions.where(at_scale(partitions, scales, scale) & (partitions["role"] == "train"))
+    return ForgetSet(seen["row"].astype(np.int64), codes_of(seen["identity"])[0])
+
+
+def forgetting_job(recipe: Recipe, faces: Faces, partitions: Table, original: Path, scale: str, label: str) -> Job:
+    """Fine-tuning of f* under the row `label` of the recipe at a scale."""
+    settings = method_settings(recipe, label)
+    images = forget_set(partitions, recipe.partitions.scales, scale)
+    torch.manual_seed(recipe.seed)
+    backbone, card = load_backbone(original)
+    frozen, _ = load_backbone(original)
+    frozen.requires_grad_(False)
+    head = load_head(recipe.model, original)
+    method = METHODS.get(settings.method)(settings, images, head)
+    rows, labels = retain_set(partitions)
+    return Job(
+        title=f"{scale} {label}",
+        backbone=backbone,
+        head=head,
+        card=card.model_copy(update={"origin": f"{card.sha256[:16]} altered by {label} at {scale}", "sha256": ""}),
+        faces=faces,
+        rows=rows,
+        labels=labels,
+        settings=recipe.forget,
+        lr=settings.lr,
+        seed=recipe.seed,
+        forgetting=Forgetting(
+            method=method,
+            images=images,
+            original=frozen,
+            identities_per_batch=recipe.forget.identities_per_batch,
+            images_per_identity=recipe.forget.images_per_identity,
+            freeze_batch_norm=recipe.forget.batch_norm == "frozen",
+        ),
+    )

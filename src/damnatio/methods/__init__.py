@@ -1,0 +1,10 @@
+"""Forgetting methods, by the paper's abbreviation. One method, one file."""
+
+from typing import TYPE_CHECKING
+
+from damnatio.registry import Registry
+
+if TYPE_CHECKING:
+    from damnatio.methods.base import Method
+
+METHODS: Registry[type["Method"]] = Registry("method", __name__)

@@ -1,0 +1,120 @@
+"""A model on disk: weights as safetensors, and a card with all that is needed to use them."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from damnatio.backbones import BACKBONES
+from damnatio.errors import DamnatioError
+from damnatio.heads import HEADS
+from damnatio.heads.base import Head
+from damnatio.recipe import ModelSettings
+from damnatio.workspace import write_atomically
+
+WEIGHTS, HEAD, CARD = "model.safetensors", "head.safetensors", "card.json"
+
+
+class Card(BaseModel):
+    """What travels with the weights: how to feed them, where they come from."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    backbone: str
+    dim: int
+    size: int
+    colour: str = "RGB"
+    mean: float = 127.5
+    scale: float = 127.5
+    origin: str = ""
+    sha256: str = ""
+
+    def prepare(self, images: NDArray[np.uint8], device: torch.device) -> Tensor:
+        """uint8 RGB [n, size, size, 3] as the network takes them: float [n, 3, size, size]."""
+        x = torch.from_numpy(images).to(device).permute(0, 3, 1, 2)
+        if self.colour == "BGR":
+            x = x.flip(1)
+        return x.to(torch.float32).sub_(self.mean).div_(self.scale)
+
+
+def device() -> torch.device:
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def new_backbone(name: str, size: int, dim: int) -> nn.Module:
+    """A network by name, its weights laid out as images come: channels last."""
+    backbone = BACKBONES.get(name)(size, dim)
+    return backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
+
+
+def new_head(settings: ModelSettings, classes: int) -> Head:
+    try:
+        return HEADS.get(settings.head)(
+            classes, settings.dim, scale=settings.scale, margin=settings.margin, **settings.head_options
+        )
+    except TypeError:
+        raise DamnatioError(
+            f"model.head_options: the head '{settings.head}' takes no such option ({', '.join(settings.head_options)})."
+        ) from None
+
+
+def save_tensors(tensors: dict[str, Tensor], path: Path, metadata: dict[str, str] | None = None) -> None:
+    """Tensors to a safetensors file, atomically."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, temporary, metadata)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def save_model(backbone: nn.Module, head: Head | None, card: Card, folder: Path) -> None:
+    save_tensors(backbone.state_dict(), folder / WEIGHTS)
+    if head is not None:
+        save_tensors(head.state_dict(), folder / HEAD)
+    digest = hashlib.sha256((folder / WEIGHTS).read_bytes()).hexdigest()
+    text = card.model_copy(update={"sha256": digest}).model_dump_json(indent=1)
+    write_atomically(folder / CARD, text + "\n")
+
+
+def load_card(folder: Path) -> Card:
+    return Card.model_validate(json.loads((folder / CARD).read_text()))
+
+
+def load_backbone(folder: Path) -> tuple[nn.Module, Card]:
+    """The network of a folder that `save_model` wrote, in evaluation mode."""
+    card = load_card(folder)
+    backbone = new_backbone(card.backbone, card.size, card.dim)
+    load_weights(backbone, folder / WEIGHTS)
+    return backbone.to(device()).eval(), card
+
+
+def load_head(settings: ModelSettings, folder: Path) -> Head:
+    weights = _tensors(folder / HEAD)
+    head = new_head(settings, len(weights["weight"]))
+    head.load_state_dict(weights)
+    return head.to(device())
+
+
+def load_weights(module: nn.Module, path: Path) -> None:
+    tensors = _tensors(path)
+    try:
+        module.load_state_dict(tensors)
+    except RuntimeError as error:
+        raise DamnatioError(f"{path} does not fit the network: {' '.join(str(error).split())[:400]}.") from error
+
+
+def _tensors(path: Path) -> dict[str, Any]:
+    try:
+        tensors: dict[str, Any] = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise DamnatioError(f"{path} is not a readable safetensors file ({error}).") from error
+    return tensors
