@@ -1,0 +1,106 @@
+"""1:1 comparisons: thresholds at a target false-match rate, and the rates at a threshold."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Scores = NDArray[np.float64]
+
+ENOUGH_ERRORS = 30
+"""The rule of 30: with fewer errors, a rate is not known to within 30 % at 90 % confidence."""
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A threshold with what it rests on: never one without the other."""
+
+    target: float
+    threshold: float
+    accepted: int
+    count: int
+
+    @property
+    def rate(self) -> float:
+        return self.accepted / self.count if self.count else math.nan
+
+    @property
+    def resolved(self) -> bool:
+        """Whether the set is large enough for the target to allow a single error."""
+        return self.count * self.target >= 1
+
+    @property
+    def warning(self) -> str:
+        """What to hold against this operating point, or nothing."""
+        if not self.resolved:
+            needed = f"at least {1 / self.target:,.0f} are needed"
+            return f"{self.target:g} cannot be resolved on {self.count:,} comparisons ({needed})"
+        if self.accepted < ENOUGH_ERRORS:
+            few = f"{self.accepted} errors in {self.count:,} comparisons, fewer than {ENOUGH_ERRORS}"
+            return f"{self.target:g} rests on {few}"
+        return ""
+
+
+def threshold_at(nonmated: Scores, target: float) -> float:
+    """The lowest observed score at which the share of accepted non-mated scores does not exceed the target.
+
+    Ties count together. Where even the highest score would exceed it, the threshold lies just above that score.
+    """
+    if not 0 < target < 1:
+        raise ValueError(f"a target rate lies between 0 and 1, not {target}")
+    n = len(nonmated)
+    if n == 0:
+        raise ValueError("a threshold needs at least one non-mated score")
+    allowed = allowed_errors(n, target)
+    highest = np.sort(np.partition(nonmated, n - allowed - 1)[n - allowed - 1 :])  # the allowed ones and one more
+    return _threshold_of_sorted(highest, allowed)
+
+
+def allowed_errors(count: int, target: float) -> int:
+    """The most errors that `count` comparisons may hold for the rate not to exceed the target."""
+    allowed = int(target * count)
+    return allowed + ((allowed + 1) / count <= target)  # the product may have rounded below a whole number
+
+
+def calibrate(nonmated: Scores, targets: Sequence[float]) -> list[Calibration]:
+    """The threshold at each target, with its counts."""
+    calibrations = []
+    for target in targets:
+        threshold = threshold_at(nonmated, target)
+        accepted = int(np.count_nonzero(nonmated >= threshold))
+        calibrations.append(Calibration(target, threshold, accepted, len(nonmated)))
+    return calibrations
+
+
+def acceptance_rate(scores: Scores, threshold: float) -> float:
+    """The share of scores accepted: the TMR of mated scores, the FMR of non-mated ones."""
+    return float(np.count_nonzero(scores >= threshold) / len(scores)) if len(scores) else math.nan
+
+
+def operating_points(nonmated: Scores, targets: Sequence[float]) -> tuple[Scores, Scores]:
+    """(threshold, attained rate) at each target, by one sort: the abscissae of a DET or ROC curve."""
+    ascending = np.sort(nonmated)
+    thresholds = np.array([_threshold_of_sorted(ascending, allowed_errors(len(ascending), t)) for t in targets])
+    return thresholds, acceptance_curve(ascending, thresholds)
+
+
+def acceptance_curve(scores: Scores, thresholds: Scores) -> Scores:
+    """The share of scores accepted at each threshold."""
+    if not len(scores):
+        return np.full(len(thresholds), math.nan)
+    return (len(scores) - np.searchsorted(np.sort(scores), thresholds, side="left")) / len(scores)
+
+
+def _threshold_of_sorted(ascending: Scores, allowed: int) -> float:
+    """The rule of `threshold_at` on ascending scores that hold at least the `allowed` highest and the one below."""
+    n = len(ascending)
+    if allowed:
+        candidate = ascending[n - allowed]
+        if ascending[n - allowed - 1] < candidate:
+            return float(candidate)
+        above = np.searchsorted(ascending, candidate, side="right")  # the tie at the border does not fit: it stays out
+        if above < n:
+            return float(ascending[above])
+    return float(np.nextafter(ascending[-1], np.inf))
