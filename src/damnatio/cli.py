@@ -1,0 +1,206 @@
+"""The command line: one verb a stage, in the order of the pipeline. Heavy imports happen inside the verbs."""
+
+import argparse
+import errno
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from damnatio.errors import DamnatioError
+
+if TYPE_CHECKING:
+    from damnatio.pipeline import Pipeline
+
+STAGES: dict[str, str] = {
+    "faces": "1  index the images of the source, keep what can be read",
+    "captures": "2  find which images of an identity were taken at one moment",
+    "partitions": "3  draw retain, test, development, distractors and forget sets",
+    "train": "4  train f* on the retain identities",
+    "forget": "5  alter f* by each method at each scale",
+    "embed": "6  embed every image that is compared",
+    "evaluate": "7  compare, calibrate and measure",
+    "report": "8  tables, figures and one page",
+}
+
+EPILOG = """\
+examples:
+  damnatio demo                                       the whole experiment on rendered faces
+  damnatio run configs/demo.yaml --set seed=2         a recipe, with one setting changed
+  damnatio run my.yaml --set faces.source=folder --set faces.root=~/faces
+  damnatio train demo                                 one stage, on what the earlier ones left
+  damnatio faces --sheet sheet.png                    look at the faces
+  damnatio ls methods                                 what there is to choose from
+
+A stage that was computed is never computed again; one that is missing is computed first.
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(
+        prog="damnatio",
+        description="Make a face recognition model forget chosen people, and prove it.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    top.add_argument("--version", action="store_true", help="print the version and leave")
+    verbs = top.add_subparsers(dest="verb", metavar="VERB")
+    verbs.add_parser("demo", parents=[_common(None)], help="run the embedded recipe, all stages")
+    verbs.add_parser("run", parents=[_common("")], help="run a recipe, all stages")
+    for verb, text in STAGES.items():
+        stage = verbs.add_parser(verb, parents=[_common("demo")], help=text, description=text[3:] + ".")
+        if verb == "faces":
+            stage.add_argument("--sheet", type=Path, metavar="PNG", help="draw identities as rows, images as columns")
+            stage.add_argument("--rows", type=int, default=10, help="identities on the sheet (10)")
+            stage.add_argument("--columns", type=int, default=10, help="images of each (10)")
+    listing = verbs.add_parser("ls", help="list methods, backbones, heads, sources or recipes")
+    listing.add_argument("kind", choices=["methods", "backbones", "heads", "sources", "recipes"])
+    return top
+
+
+def _common(recipe: str | None) -> argparse.ArgumentParser:
+    """Options of every verb that works on a recipe; `recipe` is the default one, "" for none, None for no choice."""
+    common = argparse.ArgumentParser(add_help=False)
+    if recipe is not None:
+        text = "a recipe: a YAML file, or a name that `damnatio ls recipes` shows"
+        if recipe:
+            common.add_argument("recipe", nargs="?", default=recipe, metavar="RECIPE", help=f"{text} ({recipe})")
+        else:
+            common.add_argument("recipe", metavar="RECIPE", help=text)
+    common.add_argument(
+        "--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="change one setting; may be repeated"
+    )
+    common.add_argument("--run", type=Path, metavar="FOLDER", help="where the run lives (runs/<name of the recipe>)")
+    return common
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    top = parser()
+    options = top.parse_args(arguments)
+    if options.version:
+        from damnatio import __version__
+
+        print(f"damnatio {__version__}")
+        return 0
+    if options.verb is None:
+        top.print_help()
+        return 0
+    try:
+        return _list(options.kind) if options.verb == "ls" else _work(options)
+    except DamnatioError as error:
+        return _fail(str(error))
+    except KeyboardInterrupt:
+        return _fail("Interrupted. What was computed is kept: the same command goes on from there.", 130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        if error.errno == errno.ENOSPC or "No space left" in str(error):
+            return _fail(
+                "No space left on the disk. Finished stages are kept: free some space and run the same command again."
+            )
+        return _fail(f"{error.filename or 'The operating system'}: {error.strerror or error}.")
+
+
+def _fail(sentence: str, code: int = 2) -> int:
+    print(f"damnatio: {sentence}", file=sys.stderr)
+    return code
+
+
+def _work(options: argparse.Namespace) -> int:
+    from damnatio.pipeline import Pipeline
+    from damnatio.recipe import load
+    from damnatio.workspace import Workspace
+
+    recipe = load(getattr(options, "recipe", "demo"), options.set)
+    workspace = Workspace(options.run or Path("runs") / recipe.name, say=lambda line: print(line, flush=True))
+    if options.verb not in ("faces", "captures", "partitions"):
+        from damnatio.training import set_threads
+
+        set_threads(recipe.threads)
+    pipeline = Pipeline(recipe, workspace)
+    _VERBS[options.verb](pipeline, options)
+    return 0
+
+
+def _faces(pipeline: "Pipeline", options: argparse.Namespace) -> None:
+    from damnatio.reporting import draw_sheet
+
+    output = pipeline.faces()
+    print((output.path / "summary.json").read_text().strip())
+    if options.sheet:
+        draw_sheet(pipeline.images(output), options.sheet, options.rows, options.columns)
+        print(f"sheet         {options.sheet}")
+
+
+def _every_model(stage: str) -> Callable[["Pipeline", argparse.Namespace], None]:
+    def work(pipeline: "Pipeline", options: argparse.Namespace) -> None:
+        from damnatio.pipeline import ORIGINAL
+
+        forget = pipeline.recipe.forget
+        first = [] if stage == "altered" else [ORIGINAL]
+        for scale in forget.scales:
+            for label in [*first, *forget.methods]:
+                getattr(pipeline, stage)(scale, label)
+
+    return work
+
+
+def _report(pipeline: "Pipeline", options: argparse.Namespace) -> None:
+    from rich.console import Console
+
+    from damnatio.reporting import terminal_tables
+
+    folder = pipeline.report()
+    console = Console(width=None if sys.stdout.isatty() else 200)
+    console.print()
+    for table in terminal_tables(pipeline.recipe, folder):
+        console.print(table)
+        console.print()
+    console.print(f"Page: {folder / 'index.html'}", soft_wrap=True)
+
+
+_VERBS: dict[str, Callable[["Pipeline", argparse.Namespace], None]] = {
+    "demo": _report,
+    "run": _report,
+    "faces": _faces,
+    "captures": lambda pipeline, options: print((pipeline.captures().path / "summary.json").read_text().strip()),
+    "partitions": lambda pipeline, options: print((pipeline.partitions().path / "counts.json").read_text().strip()),
+    "train": lambda pipeline, options: print(pipeline.original().path),
+    "forget": _every_model("altered"),
+    "embed": _every_model("embeddings"),
+    "evaluate": _every_model("evaluation"),
+    "report": _report,
+}
+
+
+def _list(kind: str) -> int:
+    if kind == "recipes":
+        from damnatio.recipe import configs
+
+        for path in sorted(configs().glob("*.yaml")):
+            print(f"{path.stem:<24} {_first_comment(path)}")
+    elif kind == "methods":
+        from damnatio.methods import METHODS
+
+        for name in METHODS.names():
+            method = METHODS.get(name)
+            print(f"{name:<6} {method.title:<28} {method.kind:<10} {method.reference}")
+    else:
+        from damnatio.backbones import BACKBONES
+        from damnatio.faces import SOURCES
+        from damnatio.heads import HEADS
+        from damnatio.registry import Registry
+
+        registries: dict[str, Registry[Any]] = {"backbones": BACKBONES, "heads": HEADS, "sources": SOURCES}
+        registry = registries[kind]
+        for name in registry.names():
+            text = (registry.get(name).__doc__ or "").strip().split("\n")[0]
+            print(f"{name:<16} {text}")
+    return 0
+
+
+def _first_comment(path: Path) -> str:
+    first = path.read_text().split("\n", 1)[0]
+    return first.removeprefix("#").strip() if first.startswith("#") else ""

@@ -1,0 +1,203 @@
+"""The flow: faces -> captures -> partitions -> f* -> f -> embeddings -> comparisons -> report.
+
+Each method of `Pipeline` is one stage. It asks for the stages before it, says what its output depends on, and computes
+only what is not on disk. What a stage computes stands in the stage's own module.
+"""
+
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from damnatio.faces import SOURCES
+from damnatio.faces.base import Faces, FaceSource, collect
+from damnatio.recipe import Recipe, method_settings
+from damnatio.tables import Table
+from damnatio.workspace import Output, Workspace
+
+ORIGINAL = "original"
+_NO_EFFECT = {"workers", "log_every", "checkpoint_seconds", "cache_gb"}
+"""Settings that change how a result is reached and never the result: no key depends on them."""
+
+
+class Pipeline:
+    def __init__(self, recipe: Recipe, workspace: Workspace) -> None:
+        self.recipe, self.workspace = recipe, workspace
+
+    # --- stages -----------------------------------------------------------------------------------------------------
+
+    def faces(self) -> Output:
+        settings = {**_plain(self.recipe.faces), "content": self._source.fingerprint()}
+        return self._stage(
+            "1-faces", self.recipe.faces.source, settings, {}, lambda folder: collect(self._source, folder)
+        )
+
+    def captures(self) -> Output:
+        from damnatio.captures import find_captures
+
+        faces = self.faces()
+        threshold = self.recipe.captures.threshold
+        return self._stage(
+            "2-captures",
+            "all",
+            _plain(self.recipe.captures),
+            {"faces": faces},
+            lambda folder: find_captures(self.images(faces), threshold, folder),
+        )
+
+    def partitions(self) -> Output:
+        from damnatio.partitions import draw, write
+
+        settings, seed = self.recipe.partitions, self.recipe.seed
+        captures = self.captures()
+
+        def build(folder: Path) -> None:
+            table = draw(Table.read(captures.path / "captures.parquet"), settings, seed)
+            write(table, settings.scales, folder)
+
+        return self._stage("3-partitions", "all", {**_plain(settings), "seed": seed}, {"captures": captures}, build)
+
+    def original(self) -> Output:
+        """f*: trained on the retain identities."""
+        recipe = self.recipe
+        faces, partitions = self.faces(), self.partitions()
+
+        def build(folder: Path) -> None:
+            from damnatio.training import fit, original_job
+
+            fit(original_job(recipe, self.images(faces), self._table(partitions)), folder)
+
+        return self._stage(
+            "4-train",
+            ORIGINAL,
+            {"model": self._model_settings, "train": _plain(recipe.train), "seed": recipe.seed},
+            {"faces": faces, "partitions": partitions},
+            build,
+        )
+
+    def altered(self, scale: str, label: str) -> Output:
+        """f: the original model after forgetting."""
+        from damnatio.methods import METHODS
+
+        recipe = self.recipe
+        faces, partitions, original = self.faces(), self.partitions(), self.original()
+        settings = method_settings(recipe, label)
+
+        def build(folder: Path) -> None:
+            from damnatio.forgetting import forgetting_job
+            from damnatio.training import fit
+
+            fit(
+                forgetting_job(recipe, self.images(faces), self._table(partitions), original.path, scale, label), folder
+            )
+
+        common = {k: v for k, v in _plain(recipe.forget).items() if k not in ("scales", "methods", "settings")}
+        return self._stage(
+            "5-forget",
+            f"{scale}-{label}",
+            {
+                "scale": scale,
+                "forget": common,
+                "method": _plain(settings),
+                "code": METHODS.fingerprint(settings.method),
+                "seed": recipe.seed,
+            },
+            {"faces": faces, "partitions": partitions, "original": original},
+            build,
+        )
+
+    def embeddings(self, scale: str, label: str) -> Output:
+        """Of all images that the evaluation compares. f* has one set, whatever the scale."""
+        faces, partitions, model = self.faces(), self.partitions(), self._model(scale, label)
+        name = ORIGINAL if label == ORIGINAL else f"{scale}-{label}"
+
+        def build(folder: Path) -> None:
+            from damnatio.embedding import embed, save_embeddings
+            from damnatio.evaluating import evaluated_rows
+            from damnatio.models import load_backbone
+
+            rows = evaluated_rows(self._table(partitions))
+            backbone, card = load_backbone(model.path)
+            batch = self.recipe.evaluate.embed_batch
+            save_embeddings(embed(backbone, card, self.images(faces), rows, batch, f"embed {name}"), rows, folder)
+
+        inputs = {"faces": faces, "partitions": partitions, "model": model}
+        return self._stage("6-embed", name, {}, inputs, build)
+
+    def evaluation(self, scale: str, label: str) -> Output:
+        from damnatio.evaluating import compare, measure, reference_of, write
+
+        recipe, settings = self.recipe, self.recipe.evaluate
+        partitions, embeddings = self.partitions(), self.embeddings(scale, label)
+        inputs = {"partitions": partitions, "embeddings": embeddings}
+        if label != ORIGINAL:
+            inputs["original"] = self.evaluation(scale, ORIGINAL)
+
+        def build(folder: Path) -> None:
+            from damnatio.embedding import load_embeddings
+
+            units, rows = load_embeddings(embeddings.path)
+            scales = recipe.partitions.scales
+            scores = compare(units, rows, self._table(partitions), scales, scale, settings.nonmated_pairs, recipe.seed)
+            reference = reference_of(inputs["original"].path) if label != ORIGINAL else None
+            write(scores, *measure(scores, settings.operating_points, reference), folder)
+
+        keyed = {"scale": scale, "seed": recipe.seed, **_plain(settings)}
+        del keyed["embed_batch"]
+        return self._stage("7-evaluate", f"{scale}-{label}", keyed, inputs, build)
+
+    def report(self) -> Path:
+        from damnatio.reporting import Evaluated, write_report
+
+        recipe = self.recipe
+        partitions, original = self.partitions(), self.original()
+        evaluated = [
+            Evaluated(scale, label, self.evaluation(scale, label).path)
+            for scale in recipe.forget.scales
+            for label in (ORIGINAL, *recipe.forget.methods)
+        ]
+        inputs = {"captures": self.captures(), "partitions": partitions, "embeddings": self.embeddings("", ORIGINAL)}
+        inputs |= {f"{e.scale}-{e.label}": self.evaluation(e.scale, e.label) for e in evaluated}
+        return self.workspace.publish(
+            "report",
+            {"recipe": _plain(recipe)},
+            inputs,
+            lambda folder: write_report(recipe, self.images(self.faces()), inputs, evaluated, original.path, folder),
+        )
+
+    # --- what stages share ------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _source(self) -> FaceSource:
+        return SOURCES.get(self.recipe.faces.source)(self.recipe.faces)
+
+    @cached_property
+    def _model_settings(self) -> dict[str, Any]:
+        from damnatio.backbones import BACKBONES
+        from damnatio.heads import HEADS
+
+        model = self.recipe.model
+        code = [BACKBONES.fingerprint(model.backbone), HEADS.fingerprint(model.head)]
+        return {**_plain(model), "code": code}
+
+    def _model(self, scale: str, label: str) -> Output:
+        return self.original() if label == ORIGINAL else self.altered(scale, label)
+
+    def images(self, faces: Output) -> Faces:
+        return Faces(faces.path, self._source)
+
+    def _table(self, partitions: Output) -> Table:
+        return Table.read(partitions.path / "partitions.parquet")
+
+    def _stage(self, stage: str, label: str, settings: dict[str, Any], inputs: dict[str, Output], build: Any) -> Output:
+        """A stage asked for twice in one call is looked up once, so that it is announced once."""
+        known = self.__dict__.setdefault("_known", {})
+        if (stage, label) not in known:
+            known[stage, label] = self.workspace.stage(stage, label, settings, inputs, build)
+        output: Output = known[stage, label]
+        return output
+
+
+def _plain(settings: BaseModel) -> dict[str, Any]:
+    return settings.model_dump(mode="json", exclude=_NO_EFFECT)

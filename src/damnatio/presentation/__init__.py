@@ -1,0 +1,1 @@
+"""How results look: tables, figures and the page that holds them."""

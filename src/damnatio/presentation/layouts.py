@@ -1,0 +1,114 @@
+"""The paper's tables, from the long results of a run."""
+
+import math
+from collections.abc import Iterable, Sequence
+
+from damnatio.evaluating import CROSS_GROUPS, FORGET_GROUPS, SEARCH_GROUPS
+from damnatio.presentation.tables import Cell, Grid, best_of
+from damnatio.tables import Table
+
+ORIGINAL = "original"
+DOUBT = "† rests on too few comparisons: see the warnings."
+HIGHER = {"R", "T"}
+"""Groups whose rates must stay high; those of all others shall fall."""
+
+
+class Results:
+    """Long results, looked up by what names a number."""
+
+    def __init__(self, results: Table, warnings: Iterable[tuple[str, str, str, str, float]]) -> None:
+        names = ("scale", "method", "task", "group", "metric", "operating_point")
+        keys = zip(*(results[name] for name in names), strict=True)
+        self._values = {_key(*key): float(value) for key, value in zip(keys, results["value"], strict=True)}
+        self._doubts = set(warnings)
+
+    def __call__(self, scale: str, method: str, task: str, group: str, metric: str, point: float = math.nan) -> float:
+        return self._values.get(_key(scale, method, task, group, metric, point), math.nan)
+
+    def doubtful(self, scale: str, method: str, task: str, group: str, point: float) -> bool:
+        return (scale, method, task, "D" if task == "1:1" else SEARCH_GROUPS.get(group, "D"), point) in self._doubts
+
+
+def _key(scale: str, method: str, task: str, group: str, metric: str, point: float) -> tuple[str, ...]:
+    return scale, method, task, group, metric, "" if math.isnan(point) else f"{point:g}"
+
+
+def title_of(method: str) -> str:
+    return "f*" if method == ORIGINAL else method
+
+
+def rates(
+    results: Results, scales: Sequence[str], methods: Sequence[str], points: Sequence[float], fixed: bool = False
+) -> Grid:
+    """The paper's Table III: every rate at every operating point, a column a model. `fixed` takes f*'s thresholds."""
+    suffix = "_fixed" if fixed else ""
+    sections = [
+        ("Verification (TMR@FMR)", "1:1", f"TMR{suffix}", ("R", "T", *FORGET_GROUPS)),
+        ("Cross-forget verification (FMR)", "1:1", f"FMR{suffix}", CROSS_GROUPS),
+        ("Identification (TPIR@FPIR)", "1:N", f"TPIR{suffix}", tuple(SEARCH_GROUPS)),
+    ]
+    if not fixed:
+        sections.append(("Identities weakly forgotten", "1:1", "weakly_forgotten", ("F", "Ftr-Ftr", "Fev-Fev")))
+    columns = [(scale, method) for scale in scales for method in methods]
+    rows: list[list[Cell]] = []
+    breaks: dict[int, str] = {}
+    for title, task, metric, groups in sections:
+        breaks[len(rows)] = title
+        for point in points:
+            for group in groups:
+                up = group in HIGHER or metric == "weakly_forgotten"
+                row = [Cell(f"{point:g}  {group} {'↑' if up else '↓'}")]
+                for scale in scales:
+                    values = [results(scale, method, task, group, metric, point) for method in methods]
+                    best = [False, *best_of(values[1:], up)]
+                    row += [
+                        Cell(value, good, results.doubtful(scale, method, task, group, point))
+                        for method, value, good in zip(methods, values, best, strict=True)
+                    ]
+                rows.append(row)
+    whose = "at the thresholds of f*" if fixed else "at each model's own thresholds"
+    return Grid(
+        name="rates-fixed" if fixed else "rates",
+        caption=f"Verification and open-set identification of each partition, {whose}",
+        header=["", *[title_of(method) for _, method in columns]],
+        rows=rows,
+        spans=[("", 1), *[(scale, len(methods)) for scale in scales]],
+        breaks=breaks,
+        notes=["Best values within 0.002 in bold, f* excluded. ↑ shall stay high, ↓ shall fall.", DOUBT],
+    )
+
+
+def distances(results: Results, scales: Sequence[str], methods: Sequence[str]) -> Grid:
+    """The paper's Table IV: how near the forget scores come to those of strangers, and what moved in the retain set."""
+    wanted = [(f"W1 {group}", group, "W1") for group in FORGET_GROUPS]
+    wanted += [("mated", "R", "deformation"), ("non-mated", "RxR", "deformation"), ("footprint", "R", "footprint")]
+    rows = [[Cell(title_of(method))] for method in methods]
+    for scale in scales:
+        for _, group, metric in wanted:
+            values = [results(scale, method, "1:1", group, metric) for method in methods]
+            best = [False, *best_of(values[1:], higher=False)]
+            for row, value, good in zip(rows, values, best, strict=True):
+                row.append(Cell(value, good))
+    return Grid(
+        name="distances",
+        caption="Wasserstein-1 distances: forget scores to the non-mated test scores, retain scores to those of f*",
+        header=["Method", *[title for _ in scales for title, _, _ in wanted]],
+        rows=rows,
+        spans=[("", 1), *[(scale, len(wanted)) for scale in scales]],
+        notes=["In units of the cosine. The footprint is the sum of the two deformations. Best within 0.002 in bold."],
+    )
+
+
+def protocol(counts: Table) -> Grid:
+    """The paper's Table II: identities and mated comparisons, a column a scale."""
+    names = [name for name in counts.columns if name != "scale"]
+    split = next(number for number, name in enumerate(names) if name.startswith("mated"))
+    rows = [[Cell(name), *[Cell(int(value)) for value in counts[name]]] for name in names]
+    return Grid(
+        name="protocol",
+        caption="Identities and mated comparisons of the protocols",
+        header=["", *counts["scale"].tolist()],
+        rows=rows,
+        breaks={0: "Identities", split: "Mated comparisons and images"},
+        notes=["`F train only` are forget identities with too few capture instances to fill both partitions."],
+    )

@@ -1,0 +1,230 @@
+"""Stage 8: the numbers of all evaluated models to results.csv, tables, figures and one page."""
+
+import base64
+import csv
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from jinja2 import Environment, PackageLoader
+from numpy.typing import NDArray
+from safetensors.numpy import load_file
+
+from damnatio import __version__
+from damnatio.captures import groups_of, pixel_distances
+from damnatio.embedding import embed
+from damnatio.evaluating import COLUMNS
+from damnatio.faces.base import Faces
+from damnatio.models import load_backbone
+from damnatio.partitions import FORGET
+from damnatio.presentation import figures, layouts
+from damnatio.presentation.layouts import ORIGINAL, Results
+from damnatio.presentation.tables import Grid
+from damnatio.recipe import Recipe
+from damnatio.tables import Table, codes_of
+from damnatio.workspace import Output, write_atomically
+
+RESULTS = "results.csv"
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """An evaluated model: f* (`original`) or a method's, at a scale."""
+
+    scale: str
+    label: str
+    path: Path
+
+
+def write_report(
+    recipe: Recipe,
+    faces: Faces,
+    inputs: Mapping[str, Output],
+    evaluated: Sequence[Evaluated],
+    original: Path,
+    folder: Path,
+) -> None:
+    results, warnings = long_results(recipe.model.backbone, evaluated)
+    _write_csv(results, folder / RESULTS)
+    _write_csv(warnings, folder / "warnings.csv")
+    grids = grids_of(recipe, results, warnings, Table.read(inputs["partitions"].path / "counts.parquet"))
+    for grid in grids:
+        write_atomically(folder / f"{grid.name}.md", grid.markdown())
+        write_atomically(folder / f"{grid.name}.csv", grid.csv())
+        write_atomically(folder / f"{grid.name}.tex", grid.latex())
+    drawn = [
+        figures.Drawn(
+            e.scale, e.label, load_file(e.path / "sketches.safetensors"), Table.read(e.path / "curves.parquet")
+        )
+        for e in evaluated
+    ]
+    shown = []
+    for scale in recipe.forget.scales:
+        name = f"distributions-{scale}"
+        figures.distributions([model for model in drawn if model.scale == scale], folder, name)
+        caption = (
+            "Under f* the mated forget scores lie with the mated retain scores; forgetting moves them to the left."
+        )
+        shown.append((name, f"Score distributions at {scale}", caption, False))
+    figures.det(drawn, folder)
+    shown.append(("det", "Rates over the operating range", "As far down as the development set resolves.", False))
+    table = Table.read(inputs["partitions"].path / "partitions.parquet")
+    pairs = example_pairs(faces, table, Table.read(inputs["captures"].path / "captures.parquet"), original)
+    if pairs:
+        figures.capture_pairs(pairs, recipe.captures.threshold, folder)
+        caption = "Pairs of images of one identity, with their pixel distance δ and their similarity s under f*."
+        shown.append(("captures", "Capture instances", caption, True))
+    _write_page(recipe, results, warnings, grids, shown, folder)
+
+
+def long_results(backbone: str, evaluated: Sequence[Evaluated]) -> tuple[Table, Table]:
+    """All results and all warnings in long form, with backbone, scale and method in front."""
+    tables, warned = [], []
+    for model in evaluated:
+        table = Table.read(model.path / "results.parquet")
+        front = {"backbone": backbone, "scale": model.scale, "method": model.label}
+        tables.append(Table({**{k: [v] * len(table) for k, v in front.items()}, **{c: table[c] for c in COLUMNS}}))
+        warned += [{**front, **warning} for warning in json.loads((model.path / "warnings.json").read_text())]
+    names = ["backbone", "scale", "method", "task", "group", "operating_point", "warning"]
+    return Table.joined(tables), Table.of_rows(names, [[w[name] for name in names] for w in warned])
+
+
+def grids_of(recipe: Recipe, results: Table, warnings: Table, counts: Table) -> list[Grid]:
+    """The tables of a report, in the paper's order."""
+    doubts = zip(*(warnings[n] for n in ("scale", "method", "task", "group", "operating_point")), strict=True)
+    look_up = Results(results, doubts)
+    scales, methods = recipe.forget.scales, [ORIGINAL, *recipe.forget.methods]
+    points = recipe.evaluate.operating_points
+    return [
+        layouts.rates(look_up, scales, methods, points),
+        layouts.distances(look_up, scales, methods),
+        layouts.rates(look_up, scales, methods, points, fixed=True),
+        layouts.protocol(counts),
+    ]
+
+
+def read_results(folder: Path) -> Table:
+    """The long results of a finished report."""
+    with (folder / RESULTS).open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    numbers = {"operating_point": float, "value": float, "count": int}
+    names = ["backbone", "scale", "method", *COLUMNS]
+    return Table({n: [numbers.get(n, str)(row[n] or "nan") if n in numbers else row[n] for row in rows] for n in names})
+
+
+def example_pairs(
+    faces: Faces, partitions: Table, captures: Table, original: Path, each: int = 4
+) -> list[tuple[str, NDArray[np.uint8], float, float]]:
+    """Some within- and some across-instance pairs of forget identities, as in the paper's Fig. 2."""
+    found: dict[str, list[tuple[int, int]]] = {"within": [], "across": []}
+    forget = np.flatnonzero(partitions["partition"] == FORGET)
+    for places in groups_of(codes_of(partitions["identity"][forget])[0]):
+        rows = forget[places]
+        instance = captures["capture"][rows]
+        first = {kind: len(pairs) for kind, pairs in found.items()}
+        for a, b in zip(*np.triu_indices(len(rows), 1), strict=True):
+            kind = "within" if instance[a] == instance[b] else "across"
+            if len(found[kind]) == first[kind] < each:  # one pair of a kind an identity
+                found[kind].append((int(rows[a]), int(rows[b])))
+        if all(len(pairs) == each for pairs in found.values()):
+            break
+    wanted = [(kind, pair) for kind, pairs in found.items() for pair in pairs]
+    if not wanted:
+        return []
+    backbone, card = load_backbone(original)
+    units = embed(backbone, card, faces, np.array([row for _, pair in wanted for row in pair]), 64).reshape(
+        len(wanted), 2, -1
+    )
+    images = [faces.read(np.array(pair)) for _, pair in wanted]
+    return [
+        (kind, pixels, float(pixel_distances(pixels)[0, 1]), float(both[0] @ both[1]))
+        for (kind, _), pixels, both in zip(wanted, images, units, strict=True)
+    ]
+
+
+def _write_page(
+    recipe: Recipe,
+    results: Table,
+    warnings: Table,
+    grids: Sequence[Grid],
+    shown: Sequence[tuple[str, str, str, bool]],
+    folder: Path,
+) -> None:
+    page = Environment(loader=PackageLoader("damnatio", "presentation"), autoescape=True, trim_blocks=False)
+    embedded = [
+        {
+            "title": title,
+            "caption": caption,
+            "small": small,
+            "data": "data:image/svg+xml;base64," + base64.b64encode((folder / f"{name}.svg").read_bytes()).decode(),
+        }
+        for name, title, caption, small in shown
+    ]
+    once = dict.fromkeys(f"{w['task']}: {w['warning']}" for w in warnings.rows())
+    text = page.get_template("page.html").render(
+        name=recipe.name,
+        backbone=recipe.model.backbone,
+        head=recipe.model.head,
+        size=recipe.faces.size,
+        source=recipe.faces.source,
+        cards=_cards(recipe, results, warnings),
+        warnings=list(once),
+        grids=grids,
+        figures=embedded,
+        version=__version__,
+        recipe=yaml.safe_dump(recipe.model_dump(mode="json"), sort_keys=False),
+    )
+    write_atomically(folder / "index.html", text)
+
+
+def _cards(recipe: Recipe, results: Table, warnings: Table) -> list[dict[str, str]]:
+    """What a reader wants to know first: what each model does with strangers and with the forgotten."""
+    look_up, scale, point = Results(results, ()), recipe.forget.scales[0], recipe.evaluate.operating_points[-1]
+    cards = []
+    for method in (ORIGINAL, *recipe.forget.methods):
+        test = look_up(scale, method, "1:1", "T", "TMR", point)
+        unseen = look_up(scale, method, "1:1", "Fev-Fev", "TMR", point)
+        title = f"{layouts.title_of(method)}: test → forget-eval TMR at FMR {point:g}"
+        cards.append({"value": f"{test:.3f} → {unseen:.3f}", "title": title})
+    return cards
+
+
+def _write_csv(table: Table, path: Path) -> None:
+    lines = [list(table.columns), *([_text(v) for v in row.values()] for row in table.rows())]
+    with path.open("w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows(lines)
+
+
+def _text(value: Any) -> Any:
+    return "" if isinstance(value, float) and math.isnan(value) else value
+
+
+def terminal_tables(recipe: Recipe, folder: Path) -> list[Any]:
+    """The report's tables for a terminal: the rates, the distances and the counts."""
+    results = read_results(folder)
+    with (folder / "warnings.csv").open(newline="") as file:
+        warned = list(csv.DictReader(file))
+    doubts = [(w["scale"], w["method"], w["task"], w["group"], float(w["operating_point"])) for w in warned]
+    look_up = Results(results, doubts)
+    scales, methods = recipe.forget.scales, [ORIGINAL, *recipe.forget.methods]
+    grids = [
+        layouts.rates(look_up, scales, methods, recipe.evaluate.operating_points),
+        layouts.distances(look_up, scales, methods),
+    ]
+    lines = dict.fromkeys(f"† {w['task']}: {w['warning']}" for w in warned)
+    return [*[grid.terminal() for grid in grids], *lines]
+
+
+def draw_sheet(faces: Faces, path: Path, rows: int, columns: int) -> None:
+    """A contact sheet of the first identities that have most images, spread over their capture instances."""
+    codes, names = codes_of(faces.table["identity"])
+    groups = sorted(groups_of(codes), key=lambda group: -min(len(group), columns))[:rows]
+    chosen = [group[np.linspace(0, len(group) - 1, min(columns, len(group))).round().astype(int)] for group in groups]
+    sheet = [(str(names[codes[group[0]]]), faces.read(group)) for group in chosen]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figures.contact_sheet(sheet, path)
