@@ -114,13 +114,12 @@ def _work(options: argparse.Namespace) -> int:
     from damnatio.workspace import Workspace
 
     recipe = load(getattr(options, "recipe", "demo"), options.set)
-    workspace = Workspace(options.run or Path("runs") / recipe.name, say=lambda line: print(line, flush=True))
     if options.verb not in ("faces", "captures", "partitions"):
         from damnatio.training import set_threads
 
         set_threads(recipe.threads)
-    pipeline = Pipeline(recipe, workspace)
-    _VERBS[options.verb](pipeline, options)
+    with Workspace(options.run or Path("runs") / recipe.name, say=lambda line: print(line, flush=True)) as workspace:
+        _VERBS[options.verb](Pipeline(recipe, workspace), options)
     return 0
 
 

@@ -151,9 +151,19 @@ def load(source: str | Path, overrides: Sequence[str] = ()) -> Recipe:
 
         content["faces"] = validated(SOURCES.get(str(faces["source"])).Settings, faces, source, "faces")
     recipe = validated(Recipe, content, source)
+    _check_names(recipe)
     for label in {*recipe.forget.methods, *recipe.forget.settings}:
         method_settings(recipe, label, source)
     return recipe
+
+
+def _check_names(recipe: Recipe) -> None:
+    """A misspelt part is told now, not after an hour of the stages before it."""
+    from damnatio.backbones import BACKBONES
+    from damnatio.heads import HEADS
+
+    BACKBONES.get(recipe.model.backbone)
+    HEADS.get(recipe.model.head)
 
 
 def method_settings(recipe: Recipe, label: str, source: str | Path = "") -> "MethodSettings":
@@ -260,4 +270,4 @@ def _keys(model: Any, path: Sequence[str]) -> list[str]:
     """The known keys of the section at `path` below a model."""
     for part in path:
         model = model.model_fields[part].annotation
-    return [name for name in model.model_fields if name != "source"]
+    return list(model.model_fields)

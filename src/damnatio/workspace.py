@@ -80,6 +80,12 @@ class Workspace:
                 f"Another process is working in {folder}: wait for it, or name another folder with --run."
             ) from None
 
+    def __enter__(self) -> "Workspace":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.close()
+
     def stage(
         self,
         stage: str,

@@ -58,7 +58,7 @@ def greedy_frame(count: int, rows: Tensor, candidates: int, seed: int) -> Tensor
     generator = torch.Generator().manual_seed(seed)
     pool = F.normalize(torch.randn(candidates + count, rows.shape[1], generator=generator), dim=1)
     worst = torch.full((len(pool),), -torch.inf)
-    for block in torch.split(rows.cpu(), 8192):
+    for block in torch.split(rows.to(pool), 8192):
         worst = torch.maximum(worst, (pool @ block.T).amax(dim=1))
     chosen = torch.empty(count, dtype=torch.long)
     for i in range(count):

@@ -29,7 +29,7 @@ STYLE: Any = {
     "xtick.major.width": 0.6,
     "ytick.major.width": 0.6,
     "legend.frameon": False,
-    "svg.fonttype": "none",
+    "svg.fonttype": "path",  # a page must not depend on the fonts of its reader
     "svg.hashsalt": "damnatio",  # equal runs write equal files
 }
 COLOURS = ["#222222", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6d31", "#7f3c8d", "#777777"]
@@ -147,7 +147,7 @@ def capture_pairs(pairs: Sequence[tuple[str, Images, float, float]], threshold: 
     kinds = list(dict.fromkeys(kind for kind, *_ in pairs))
     columns = max(sum(kind == k for k, *_ in pairs) for kind in kinds)
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(2.1 * columns, 1.65 * len(kinds)), layout="constrained")
+        figure = Figure(figsize=(2.1 * columns, 1.4 * len(kinds)), layout="constrained")
         axes = figure.subplots(len(kinds), columns, squeeze=False)
         for axis in axes.flat:
             axis.set_axis_off()

@@ -19,11 +19,16 @@ class Results:
     def __init__(self, results: Table, warnings: Iterable[tuple[str, str, str, str, float]]) -> None:
         names = ("scale", "method", "task", "group", "metric", "operating_point")
         keys = zip(*(results[name] for name in names), strict=True)
-        self._values = {_key(*key): float(value) for key, value in zip(keys, results["value"], strict=True)}
+        numbers = zip(results["value"].tolist(), results["count"].tolist(), strict=True)
+        self._numbers = {_key(*key): number for key, number in zip(keys, numbers, strict=True)}
         self._doubts = set(warnings)
 
     def __call__(self, scale: str, method: str, task: str, group: str, metric: str, point: float = math.nan) -> float:
-        return self._values.get(_key(scale, method, task, group, metric, point), math.nan)
+        return self._numbers.get(_key(scale, method, task, group, metric, point), (math.nan, 0))[0]
+
+    def count(self, scale: str, method: str, task: str, group: str, metric: str, point: float) -> int:
+        """What the number rests on: comparisons, searches or identities."""
+        return int(self._numbers.get(_key(scale, method, task, group, metric, point), (math.nan, 0))[1])
 
     def doubtful(self, scale: str, method: str, task: str, group: str, point: float) -> bool:
         return (scale, method, task, "D" if task == "1:1" else SEARCH_GROUPS.get(group, "D"), point) in self._doubts
@@ -49,7 +54,6 @@ def rates(
     ]
     if not fixed:
         sections.append(("Identities weakly forgotten", "1:1", "weakly_forgotten", ("F", "Ftr-Ftr", "Fev-Fev")))
-    columns = [(scale, method) for scale in scales for method in methods]
     rows: list[list[Cell]] = []
     breaks: dict[int, str] = {}
     for title, task, metric, groups in sections:
@@ -65,16 +69,21 @@ def rates(
                         Cell(value, good, results.doubtful(scale, method, task, group, point))
                         for method, value, good in zip(methods, values, best, strict=True)
                     ]
+                    row.append(Cell(results.count(scale, methods[0], task, group, metric, point)))
                 rows.append(row)
     whose = "at the thresholds of f*" if fixed else "at each model's own thresholds"
     return Grid(
         name="rates-fixed" if fixed else "rates",
         caption=f"Verification and open-set identification of each partition, {whose}",
-        header=["", *[title_of(method) for _, method in columns]],
+        header=["", *[*[title_of(method) for method in methods], "n"] * len(scales)],
         rows=rows,
-        spans=[("", 1), *[(scale, len(methods)) for scale in scales]],
+        spans=[("", 1), *[(scale, len(methods) + 1) for scale in scales]],
         breaks=breaks,
-        notes=["Best values within 0.002 in bold, f* excluded. ↑ shall stay high, ↓ shall fall.", DOUBT],
+        notes=[
+            "Best values within 0.002 in bold, f* excluded. ↑ shall stay high, ↓ shall fall. n counts the comparisons, "
+            "searches or identities behind each rate.",
+            DOUBT,
+        ],
     )
 
 
@@ -110,5 +119,5 @@ def protocol(counts: Table) -> Grid:
         header=["", *counts["scale"].tolist()],
         rows=rows,
         breaks={0: "Identities", split: "Mated comparisons and images"},
-        notes=["`F train only` are forget identities with too few capture instances to fill both partitions."],
+        notes=["F train only: forget identities with too few capture instances to fill both partitions."],
     )
