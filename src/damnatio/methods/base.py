@@ -97,6 +97,8 @@ class Method(nn.Module, ABC):
     reference: ClassVar[str]
     kind: ClassVar[str] = "outside"
     """the paper's grouping: generic, prior, proposed; or outside"""
+    reconstruction: ClassVar[bool] = False
+    """whether the original is not public and this is what could be made of its description"""
     frozen_model: ClassVar[bool] = False
     pairs: ClassVar[bool] = False
 

@@ -1,12 +1,13 @@
 """OF: give each forget image a direction of its own, far from everybody and from each other, and align it there."""
 
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
-from torch.nn import functional as F
 
+from damnatio.errors import DamnatioError
+from damnatio.frames import ClosedFrame, greedy_frame
 from damnatio.heads.base import Head
 from damnatio.methods import METHODS
 from damnatio.methods.base import Context, ForgetBatch, ForgetSet, Method, MethodSettings
@@ -18,52 +19,49 @@ class OrthonormalFrame(Method):
 
         L = w/N sum_i (1 - <f(x_i), U_i>)
 
-    U_i are unit targets, one an image, fixed before training by greedy furthest-point sampling: each is the random
-    candidate whose largest cosine to the retain rows and the targets placed before it is least. w is the factor by
-    which the forget term is scaled (IV-B).
+    U_i are unit targets, one an image, fixed before training. `greedy` is the paper's furthest-point sampling against
+    the retain rows; `closed` computes them from the image's place in the forget set and stores nothing.
     """
 
     class Settings(MethodSettings):
         lr: float = Field(5e-3, gt=0)  # IV-B
         weight: float = Field(100.0, gt=0, description="the factor w of the forget term (IV-B)")
-        candidates: int = Field(4096, ge=1, description="random candidates for the first target; see `greedy_frame`")
+        frame: Literal["greedy", "closed"] = "greedy"
+        candidates: int = Field(4096, ge=1, description="random candidates beyond one a target, of the greedy frame")
 
     title = "Orthonormal frame"
     reference = "the paper, III-C"
     kind = "proposed"
     targets: Tensor
+    seed: Tensor
 
     def __init__(self, settings: Any, forget: ForgetSet, head: Head) -> None:
         super().__init__(settings, forget, head)
-        self.register_buffer("targets", torch.zeros(len(forget), head.weight.shape[1]))
+        dim, greedy = head.weight.shape[1], settings.frame == "greedy"
+        self.register_buffer("targets", torch.zeros(len(forget) if greedy else 0, dim))
+        self.register_buffer("seed", torch.zeros((), dtype=torch.long))
+        self._closed: ClosedFrame | None = None
+        if not greedy and len(forget) > len(ClosedFrame(dim, 0)):
+            raise DamnatioError(
+                f"OF: {len(forget):,} forget images want a target each and the closed-form frame has "
+                f"{len(ClosedFrame(dim, 0)):,} at dimension {dim}: set frame: greedy or a larger model.dim."
+            )
 
     def prepare(self, context: Context) -> None:
-        rows = context.head.rows().detach()
-        frame = greedy_frame(len(self.targets), rows, self.settings.candidates, context.seed)
-        self.targets.copy_(frame)
+        self.seed.fill_(context.seed)
+        if self.settings.frame == "greedy":
+            rows = context.head.rows().detach()
+            self.targets.copy_(greedy_frame(len(self.targets), rows, self.settings.candidates, context.seed))
+
+    def targets_of(self, images: Tensor) -> Tensor:
+        """The target of each image, by its id."""
+        places = self.forget.places(images)
+        if self.settings.frame == "greedy":
+            return self.targets[places]
+        if self._closed is None:
+            self._closed = ClosedFrame(self.targets.shape[1], int(self.seed))
+        return self._closed(places)
 
     def forget_loss(self, batch: ForgetBatch, head: Head) -> Tensor:
-        targets = self.targets[self.forget.places(batch.images)]
         weight: float = self.settings.weight
-        return weight * (1 - (batch.unit * targets).sum(dim=1)).mean()
-
-
-def greedy_frame(count: int, rows: Tensor, candidates: int, seed: int) -> Tensor:
-    """`count` unit vectors, each the candidate whose largest cosine to `rows` and to those chosen before it is least.
-
-    The candidates are drawn once (`candidates` of them and one more for each target, since a chosen one is used up),
-    and each keeps the largest cosine seen so far: one pass of the candidates against the rows, then one matrix-vector
-    product a target.
-    """
-    generator = torch.Generator().manual_seed(seed)
-    pool = F.normalize(torch.randn(candidates + count, rows.shape[1], generator=generator), dim=1)
-    worst = torch.full((len(pool),), -torch.inf)
-    for block in torch.split(rows.to(pool), 8192):
-        worst = torch.maximum(worst, (pool @ block.T).amax(dim=1))
-    chosen = torch.empty(count, dtype=torch.long)
-    for i in range(count):
-        best = worst.argmin()
-        chosen[i] = best
-        worst = torch.maximum(worst, pool @ pool[best])
-        worst[best] = torch.inf
-    return pool[chosen]
+        return weight * (1 - (batch.unit * self.targets_of(batch.images)).sum(dim=1)).mean()

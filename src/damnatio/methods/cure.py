@@ -1,0 +1,93 @@
+"""CURE, a reconstruction: repel forget embeddings from f*, towards the farthest cluster, and distil the rest."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pydantic import Field
+from scipy.cluster.vq import kmeans2
+from torch import Tensor
+from torch.nn import functional as F
+
+from damnatio.errors import DamnatioError
+from damnatio.heads.base import Head
+from damnatio.methods import METHODS
+from damnatio.methods.base import Context, ForgetBatch, ForgetSet, Method, MethodSettings, RetainBatch
+
+
+@METHODS.register("CURE")
+class Cure(Method):
+    """CURE (Shivam et al., arXiv 2509.19562), reconstructed: neither its code nor its full text is public.
+
+        L_forget = w_repel mean cos(f(x), f*(x)) + w_contrast mean -log softmax_k(<f(x), c_k>/T) at k = phi(l(x))
+        L_retain = w_distil mean |f(x) - f*(x)|^2                (+ the head's own loss if `classify`)
+
+    l(x) is the K-means cluster of the image among the forget embeddings, phi(k) the cluster farthest from k. Clusters
+    are recomputed every `refresh` epochs from the model in training. phi uses raw centroids, the softmax unit ones.
+    The weights, T, K and the interval are our choices.
+    """
+
+    class Settings(MethodSettings):
+        repel: float = Field(1.0, ge=0)
+        contrast: float = Field(1.0, ge=0)
+        distil: float = Field(1.0, ge=0)
+        temperature: float = Field(0.1, gt=0)
+        clusters: int = Field(0, ge=0, description="K; 0 takes 256, or as many as there are forget images")
+        refresh: int = Field(5, ge=1, description="epochs between two clusterings")
+        classify: bool = Field(False, description="keep the head's retain loss beside the distillation")
+
+    title = "CURE (reconstruction)"
+    reference = "Shivam et al., arXiv 2509.19562"
+    kind = "generic"
+    reconstruction = True
+    frozen_model = True
+    centroids: Tensor
+    pseudo: Tensor
+
+    def __init__(self, settings: Any, forget: ForgetSet, head: Head) -> None:
+        super().__init__(settings, forget, head)
+        clusters = settings.clusters or min(len(forget), 256)
+        if clusters > len(forget):
+            raise DamnatioError(f"CURE: {clusters} clusters of {len(forget)} forget images: lower 'clusters'.")
+        if clusters < 2:
+            raise DamnatioError("CURE: the farthest cluster needs at least two clusters, that is two forget images.")
+        self.register_buffer("centroids", torch.zeros(clusters, head.weight.shape[1]))
+        self.register_buffer("pseudo", torch.zeros(len(forget), dtype=torch.long))
+
+    def begin_epoch(self, epoch: int, context: Context) -> None:
+        if epoch % self.settings.refresh == 0:
+            units = context.embed().cpu().double().numpy()
+            centroids, labels = _clustered(units, len(self.centroids), context.seed + epoch)
+            self.pseudo.copy_(torch.from_numpy(farthest(centroids)[labels]))
+            self.centroids.copy_(F.normalize(torch.from_numpy(centroids), dim=1))
+
+    def retain_loss(self, batch: RetainBatch, head: Head) -> Tensor:
+        assert batch.frozen is not None
+        loss: Tensor = self.settings.distil * (batch.unit - batch.frozen).square().sum(dim=1).mean()
+        return loss + super().retain_loss(batch, head) if self.settings.classify else loss
+
+    def forget_loss(self, batch: ForgetBatch, head: Head) -> Tensor:
+        assert batch.frozen is not None
+        repulsion: Tensor = self.settings.repel * (batch.unit * batch.frozen).sum(dim=1).mean()
+        logits = batch.unit @ self.centroids.T / self.settings.temperature
+        pseudo = self.pseudo[self.forget.places(batch.images)]
+        contrast: Tensor = self.settings.contrast * F.cross_entropy(logits, pseudo)
+        return repulsion + contrast
+
+
+def farthest(centroids: NDArray[np.float64]) -> NDArray[np.int64]:
+    """phi: for each centroid the one farthest from it, never itself, the first on a tie."""
+    distances = np.square(centroids[:, None] - centroids[None, :]).sum(axis=2)
+    np.fill_diagonal(distances, -np.inf)
+    far: NDArray[np.int64] = distances.argmax(axis=1).astype(np.int64)
+    return far
+
+
+def _clustered(units: NDArray[np.float64], clusters: int, seed: int) -> tuple[Any, Any]:
+    """K-means++ by SciPy; a cluster that empties keeps its last centroid."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        centroids, labels = kmeans2(units, clusters, iter=20, minit="++", rng=np.random.default_rng(seed))
+    return centroids, labels

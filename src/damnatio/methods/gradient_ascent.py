@@ -1,0 +1,19 @@
+"""GA: climb the forget identities' cross-entropy, and nothing else. A reference, not of the paper."""
+
+from pydantic import Field
+
+from damnatio.methods import METHODS
+from damnatio.methods.neggrad_plus import NegGradPlus
+
+
+@METHODS.register("GA")
+class GradientAscent(NegGradPlus):
+    """L = -CE(forget): what unlearning papers call gradient ascent. NegGrad+ without its retain term."""
+
+    class Settings(NegGradPlus.Settings):
+        lambda_retain: float = Field(0.0, ge=0)
+        lambda_forget: float = Field(1.0, ge=0)
+
+    title = "Gradient ascent"
+    reference = "a reference of the unlearning literature"
+    kind = "reference"

@@ -1,0 +1,112 @@
+"""What every registered method must keep, whoever wrote it."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from pydantic import ValidationError
+from torch.nn import functional as F
+
+from damnatio.cli import main
+from damnatio.errors import DamnatioError
+from damnatio.heads.base import Head
+from damnatio.methods import METHODS
+from damnatio.methods.base import Context, ForgetBatch, Method, RetainBatch
+from tests.methods.world import batch_of, method_named
+
+EVERY = METHODS.names()
+
+
+def ready(name: str, batch: ForgetBatch) -> tuple[Method, Head]:
+    method, head = method_named(name, batch)
+    context = Context(method.forget, head, 3, lambda: batch.unit, lambda: F.normalize(batch.raw, dim=1))
+    method.prepare(context)
+    method.begin_epoch(0, context)
+    return method, head
+
+
+def test_the_papers_seven_methods_and_two_references_are_there() -> None:
+    assert {"PD", "HD", "NG+", "CURE", "CP", "EC", "OF", "FT", "GA"} <= set(EVERY)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_losses_are_finite_scalars_and_reproducible(name: str) -> None:
+    batch = batch_of([4, 4, 2])
+    retain = RetainBatch(batch.raw[:7], batch.unit[:7], batch.frozen, torch.arange(7))
+    if batch.frozen is not None:
+        retain = RetainBatch(batch.raw[:7], batch.unit[:7], batch.frozen[:7], torch.arange(7))
+    values = []
+    for _ in range(2):
+        method, head = ready(name, batch)
+        losses = method.forget_loss(batch, head), method.retain_loss(retain, head)
+        assert all(loss.shape == () and bool(torch.isfinite(loss)) for loss in losses)
+        values.append([float(loss.detach()) for loss in losses])
+    assert values[0] == values[1]
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_copy_with_the_same_state_gives_the_same_loss(name: str) -> None:
+    """What a method decided before training travels in its state, so that a resumed run goes on with it."""
+    batch = batch_of([4, 4, 2])
+    method, head = ready(name, batch)
+    copy, _ = method_named(name, batch)
+    copy.load_state_dict(method.state_dict())
+    assert torch.equal(copy.forget_loss(batch, head), method.forget_loss(batch, head))
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_settings_refuse_what_they_do_not_know(name: str) -> None:
+    with pytest.raises(ValidationError):
+        METHODS.get(name).Settings(method=name, nonsense=1)  # type: ignore[call-arg]
+    with pytest.raises(ValidationError):
+        METHODS.get(name).Settings(method=name, lr=-1)
+
+
+@pytest.mark.parametrize("name", ["EC", "OF", "CURE"])
+def test_an_image_of_no_forget_identity_is_rejected(name: str) -> None:
+    batch = batch_of([4, 4])
+    method, head = ready(name, batch)
+    strange = ForgetBatch(batch.raw, batch.unit, batch.frozen, batch.images + 1, batch.identities)
+    with pytest.raises(DamnatioError, match="belongs to no forget identity"):
+        method.forget_loss(strange, head)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_method_says_what_it_is(name: str) -> None:
+    method = METHODS.get(name)
+    assert method.title
+    assert method.reference
+    assert method.__doc__
+    assert "L = " in method.__doc__ or "L_forget = " in method.__doc__
+    assert ("reconstruction" in method.title) == method.reconstruction
+
+
+OUTSIDE = '''
+"""RP: align each forget image with a random direction."""
+
+import torch
+from torch.nn import functional as F
+
+from damnatio.methods import METHODS
+from damnatio.methods.base import Method, MethodSettings
+
+
+@METHODS.register("RP")
+class RandomPush(Method):
+    class Settings(MethodSettings):
+        weight: float = 10.0
+
+    title, reference = "Random push", "mine"
+
+    def forget_loss(self, batch, head):
+        directions = F.normalize(torch.randn(batch.unit.shape), dim=1)
+        return self.settings.weight * (1 - (batch.unit * directions).sum(dim=1)).mean()
+'''
+
+
+def test_a_method_from_outside_the_package_runs_like_any_other(tmp_path: Path, tiny: list[str]) -> None:
+    plugin = tmp_path / "random_push.py"
+    plugin.write_text(OUTSIDE)
+    words = ["--set", f"plugins=[{plugin}]", "--set", "forget.methods=[RP]", "--set", "forget.settings.RP.weight=5"]
+    assert main(["forget", "demo", "--run", str(tmp_path / "run"), *tiny, *words]) == 0
+    assert list((tmp_path / "run/5-forget").glob("S1-RP-*/model.safetensors"))

@@ -1,0 +1,58 @@
+"""EC equals CosFace over the head with the image rows appended."""
+
+import math
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from damnatio.heads.cosface import CosFace
+from damnatio.methods.base import Context, ForgetBatch
+from damnatio.methods.extended_cosface import ExtendedCosFace
+from tests.methods.world import CLASSES, batch_of, method_named
+
+
+def prepared(batch: ForgetBatch) -> tuple[ExtendedCosFace, CosFace]:
+    method, head = method_named("EC", batch)
+    assert isinstance(method, ExtendedCosFace)
+    assert isinstance(head, CosFace)
+    method.prepare(Context(method.forget, head, 3, lambda: batch.unit, lambda: batch.unit))
+    return method, head
+
+
+def test_it_is_cosface_with_the_rows_appended() -> None:
+    batch = batch_of([3, 2], seed=4)
+    method, head = prepared(batch)
+    whole = CosFace(CLASSES + 5, 8, scale=64.0, margin=0.65).double()
+    with torch.no_grad():
+        whole.weight.copy_(torch.cat([head.weight, method.rows]))
+    expected = whole(batch.raw, CLASSES + torch.arange(5))
+    assert float(method.forget_loss(batch, head)) == pytest.approx(float(expected), abs=1e-9)
+
+
+def test_it_is_the_definition_by_loops() -> None:
+    batch = batch_of([2, 2], seed=5)
+    method, head = prepared(batch)
+    rows = [*F.normalize(head.weight, dim=1), *F.normalize(method.rows, dim=1)]
+    losses = []
+    for i in range(4):
+        target = CLASSES + i
+        logits = [64 * (float(batch.unit[i] @ row) - 0.65 * (k == target)) for k, row in enumerate(rows)]
+        top = max(logits)
+        losses.append(top + math.log(sum(math.exp(v - top) for v in logits)) - logits[target])
+    assert float(method.forget_loss(batch, head)) == pytest.approx(sum(losses) / 4, abs=1e-9)
+
+
+def test_its_gradient_reaches_embeddings_image_rows_and_retain_rows() -> None:
+    batch = batch_of([2, 2], dim=4, seed=5)
+    method, head = prepared(batch)
+
+    def loss(raw: torch.Tensor) -> torch.Tensor:
+        return method.forget_loss(ForgetBatch(raw, F.normalize(raw, dim=1), None, batch.images, batch.identities), head)
+
+    assert torch.autograd.gradcheck(loss, batch.raw.clone().requires_grad_(), atol=1e-4)
+    loss(batch.raw).backward()  # type: ignore[no-untyped-call]
+    assert method.rows.grad is not None
+    assert head.weight.grad is not None
+    assert method.rows.grad.abs().sum() > 0
+    assert head.weight.grad.abs().sum() > 0
