@@ -26,7 +26,7 @@ Array = NDArray[np.float64]
 def normalised(images: Images) -> NDArray[np.float32]:
     """Each image as a row of zero mean and unit variance; an image of one colour is a row of zeros."""
     flat = images.reshape(len(images), -1).astype(np.float32)
-    flat -= flat.mean(axis=1, keepdims=True)
+    flat -= flat.mean(axis=1, keepdims=True, dtype=np.float64).astype(np.float32)
     spread = np.sqrt(np.mean(np.square(flat), axis=1, keepdims=True))
     return np.divide(flat, spread, out=np.zeros_like(flat), where=spread > 0)
 

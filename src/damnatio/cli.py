@@ -31,6 +31,7 @@ examples:
   damnatio run my.yaml --set faces.source=folder --set faces.root=~/faces
   damnatio train demo                                 one stage, on what the earlier ones left
   damnatio faces --sheet sheet.png                    look at the faces
+  damnatio findings runs/demo                         the paper's findings, judged on a run
   damnatio ls methods                                 what there is to choose from
 
 A stage that was computed is never computed again; one that is missing is computed first.
@@ -54,6 +55,8 @@ def parser() -> argparse.ArgumentParser:
             stage.add_argument("--sheet", type=Path, metavar="PNG", help="draw identities as rows, images as columns")
             stage.add_argument("--rows", type=int, default=10, help="identities on the sheet (10)")
             stage.add_argument("--columns", type=int, default=10, help="images of each (10)")
+    found = verbs.add_parser("findings", help="check the paper's eight findings on one or more finished runs")
+    found.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folders of runs; several compare backbones")
     listing = verbs.add_parser("ls", help="list methods, backbones, heads, sources or recipes")
     listing.add_argument("kind", choices=["methods", "backbones", "heads", "sources", "recipes"])
     return top
@@ -87,7 +90,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         top.print_help()
         return 0
     try:
-        return _list(options.kind) if options.verb == "ls" else _work(options)
+        if options.verb == "ls":
+            return _list(options.kind)
+        return _findings(options.runs) if options.verb == "findings" else _work(options)
     except DamnatioError as error:
         return _fail(str(error))
     except KeyboardInterrupt:
@@ -197,6 +202,14 @@ def _list(kind: str) -> int:
         for name in registry.names():
             text = (registry.get(name).__doc__ or "").strip().split("\n")[0]
             print(f"{name:<16} {text}")
+    return 0
+
+
+def _findings(runs: Sequence[Path]) -> int:
+    from damnatio.findings import judge, markdown
+    from damnatio.reporting import read_report
+
+    print(markdown(judge([read_report(run / "report") for run in runs])), end="")
     return 0
 
 

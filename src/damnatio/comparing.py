@@ -15,6 +15,8 @@ Scores = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 BLOCK = 1024
+STEP = 2.0**-40
+"""Scores are multiples of this: equal in exact arithmetic, equal here, whatever product or sum made them."""
 
 
 def templates(units: Units, codes: Codes) -> tuple[Units, Codes]:
@@ -24,7 +26,8 @@ def templates(units: Units, codes: Codes) -> tuple[Units, Codes]:
     if not len(present):
         return units[:0], codes[:0]
     sums = np.add.reduceat(units[order], starts, axis=0)
-    return sums / np.linalg.norm(sums, axis=1, keepdims=True), present
+    lengths = np.linalg.norm(sums, axis=1, keepdims=True)
+    return np.divide(sums, lengths, out=np.zeros_like(sums), where=lengths > 0), present
 
 
 def mated_pairs(codes: Codes) -> tuple[Codes, Codes]:
@@ -51,7 +54,7 @@ def pair_scores(units_a: Units, a: Codes, units_b: Units, b: Codes) -> Scores:
     scores = np.empty(len(a))
     for start in range(0, len(a), 1 << 16):
         part = slice(start, start + (1 << 16))
-        scores[part] = np.einsum("ij,ij->i", units_a[a[part]], units_b[b[part]])
+        scores[part] = _rounded(np.einsum("ij,ij->i", units_a[a[part]], units_b[b[part]]))
     return scores
 
 
@@ -61,7 +64,7 @@ def nonmated_pairs(units: Units, codes: Codes, most: int, rng: np.random.Generat
     if n * (n - 1) // 2 - len(mated_pairs(codes)[0]) <= most:
         parts = []
         for rows in _blocks(n):
-            scores = units[rows] @ units[rows.start :].T
+            scores = _rounded(units[rows] @ units[rows.start :].T)
             later = np.arange(rows.start, n)[None, :] > np.arange(rows.start, rows.stop)[:, None]
             parts.append(scores[later & (codes[rows, None] != codes[None, rows.start :])])
         return np.concatenate(parts) if parts else np.zeros(0)
@@ -73,7 +76,10 @@ def nonmated_across(
 ) -> Scores:
     """Scores of every vector of one set against every vector of the other of another identity, or `most` of them."""
     if len(codes_a) * len(codes_b) - len(mated_across(codes_a, codes_b)[0]) <= most:
-        parts = [(units_a[rows] @ units_b.T)[codes_a[rows, None] != codes_b[None, :]] for rows in _blocks(len(codes_a))]
+        parts = [
+            _rounded(units_a[rows] @ units_b.T)[codes_a[rows, None] != codes_b[None, :]]
+            for rows in _blocks(len(codes_a))
+        ]
         return np.concatenate(parts) if parts else np.zeros(0)
     return _drawn(units_a, codes_a, units_b, codes_b, most, rng)
 
@@ -82,7 +88,7 @@ def search(probes: Units, probe_codes: Codes, gallery: Units, gallery_codes: Cod
     """For each probe the score of its own identity's template (-inf if it has none) and the highest of any other."""
     own, best = np.full(len(probes), -np.inf), np.full(len(probes), -np.inf)
     for rows in _blocks(len(probes)):
-        scores = probes[rows] @ gallery.T
+        scores = _rounded(probes[rows] @ gallery.T)
         mine = probe_codes[rows, None] == gallery_codes[None, :]
         own[rows] = np.where(mine, scores, -np.inf).max(axis=1, initial=-np.inf)
         best[rows] = np.where(mine, -np.inf, scores).max(axis=1, initial=-np.inf)
@@ -97,8 +103,12 @@ def leave_one_out(units: Units, codes: Codes) -> Scores:
             others = units[group].sum(axis=0) - units[group]
             lengths = np.linalg.norm(others, axis=1)
             dots = np.einsum("ij,ij->i", others, units[group])
-            own[group] = np.divide(dots, lengths, out=np.zeros_like(dots), where=lengths > 0)
+            own[group] = _rounded(np.divide(dots, lengths, out=np.zeros_like(dots), where=lengths > 0))
     return own
+
+
+def _rounded(scores: Scores) -> Scores:
+    return np.rint(scores / STEP) * STEP
 
 
 def _blocks(count: int) -> Iterator[slice]:

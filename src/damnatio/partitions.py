@@ -99,7 +99,7 @@ def _roles(
             role[rows] = np.where(np.arange(len(rows)) < len(rows) // 2, "enrol", "probe")
         elif part[identity] == FORGET:
             single = rng.permutation(rows[kept[rows]])
-            evaluated = round((1 - train_share) * len(single))
+            evaluated = min(round((1 - train_share) * len(single)), len(single) - 1)
             role[rows] = "dropped"
             role[single] = "train"
             role[single[:evaluated]] = "eval"

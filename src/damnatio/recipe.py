@@ -1,5 +1,6 @@
 """The recipe: everything that decides a run, typed. Defaults are the paper's numbers (section IV); a YAML file says
-what differs, `--set section.key=value` what differs this once. An unknown key is an error."""
+what differs, from them or from the recipe that it names as its `base`; `--set section.key=value` says what differs this
+once. An unknown key is an error."""
 
 from collections.abc import Mapping, Sequence
 from importlib import resources, util
@@ -134,7 +135,8 @@ class Recipe(Section):
             raise ValueError(f"partitions.control ({counts.control}) is drawn from partitions.retain ({counts.retain})")
         for scale in self.forget.scales:
             if scale not in counts.scales:
-                raise ValueError(f"forget.scales: there is no scale '{scale}'.{nearest(scale, counts.scales)}")
+                known = nearest(scale, counts.scales).rstrip(".")
+                raise ValueError(f"forget.scales: there is no scale '{scale}'.{known}")
         return self
 
 
@@ -143,8 +145,10 @@ def load(source: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     content = _read(find(source))
     for override in overrides:
         _override(content, override)
-    for plugin in content.get("plugins") or []:
-        _import_file(Path(plugin))
+    plugins = content.get("plugins")
+    if isinstance(plugins, list) and all(isinstance(plugin, str) for plugin in plugins):  # else told below
+        for plugin in plugins:
+            _import_file(Path(plugin))
     faces = content.get("faces")
     if isinstance(faces, Mapping) and "source" in faces:
         from damnatio.faces import SOURCES
@@ -200,15 +204,33 @@ def configs() -> Path:
     return installed if installed.is_dir() else Path(__file__).resolve().parents[2] / "configs"
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path, seen: tuple[Path, ...] = ()) -> dict[str, Any]:
     try:
         content = yaml.safe_load(path.read_text())
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, yaml.YAMLError) as error:  # ValueError: not UTF-8, or a date of no calendar
         raise DamnatioError(f"The recipe {path} cannot be read: {' '.join(str(error).split())}.") from error
     if not isinstance(content, dict):
         raise DamnatioError(f"The recipe {path} must be a mapping of sections such as 'faces:' and 'model:'.")
     content.setdefault("name", path.stem)
-    return content
+    base = content.pop("base", None)
+    if base is None:
+        return content
+    if not isinstance(base, str):
+        raise DamnatioError(f"The recipe {path}: 'base' names one other recipe (given: {base!r}).")
+    if path in seen:
+        raise DamnatioError(f"The recipe {path} is its own base.")
+    beside = path.parent / f"{base}.yaml"
+    return _merged(_read(beside if beside.is_file() else find(base), (*seen, path)), content)
+
+
+def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    """`above` over `below`, section by section; another source or set of scales replaces the whole of the old one."""
+    merged = dict(below)
+    for key, value in above.items():
+        old = merged.get(key)
+        whole = key == "scales" or (isinstance(value, dict) and "source" in value)
+        merged[key] = _merged(old, value) if isinstance(old, dict) and isinstance(value, dict) and not whole else value
+    return merged
 
 
 def _override(content: dict[str, Any], override: str) -> None:
@@ -223,17 +245,18 @@ def _override(content: dict[str, Any], override: str) -> None:
             raise DamnatioError(f"--set {override}: '{section}' is a value, not a section.")
     try:
         place[key] = yaml.safe_load(text)
-    except yaml.YAMLError:
+    except (ValueError, yaml.YAMLError):
         raise DamnatioError(f"--set {override}: the value is not valid YAML.") from None
 
 
 def _import_file(path: Path) -> None:
     """Import a plugin once; what it registers is known from then on."""
+    import hashlib
     import sys
 
     if not path.is_file():
         raise DamnatioError(f"plugins: there is no file {path}.")
-    name = f"damnatio_plugin_{path.resolve().stem}"
+    name = f"damnatio_plugin_{path.stem}_{hashlib.sha256(bytes(path.resolve())).hexdigest()[:8]}"
     if name in sys.modules:
         return
     spec = util.spec_from_file_location(name, path.resolve())

@@ -15,21 +15,25 @@ from jinja2 import Environment, PackageLoader
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
-from damnatio import __version__
+from damnatio import __version__, findings
 from damnatio.captures import groups_of, pixel_distances
 from damnatio.embedding import embed
+from damnatio.errors import DamnatioError
 from damnatio.evaluating import COLUMNS
 from damnatio.faces.base import Faces
 from damnatio.models import load_backbone
 from damnatio.partitions import FORGET
 from damnatio.presentation import figures, layouts
 from damnatio.presentation.layouts import ORIGINAL, Results
+from damnatio.presentation.mechanism import mechanisms
 from damnatio.presentation.tables import Grid
 from damnatio.recipe import Recipe
 from damnatio.tables import Table, codes_of
 from damnatio.workspace import Output, write_atomically
 
-RESULTS = "results.csv"
+RESULTS, WARNINGS = "results.csv", "warnings.csv"
+_NUMBERS: dict[str, Any] = {"operating_point": float, "value": float, "count": int}
+_EMPTY = {"operating_point": "nan", "value": "nan"}
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ def write_report(
 ) -> None:
     results, warnings = long_results(recipe.model.backbone, evaluated)
     _write_csv(results, folder / RESULTS)
-    _write_csv(warnings, folder / "warnings.csv")
+    _write_csv(warnings, folder / WARNINGS)
     grids = grids_of(recipe, results, warnings, Table.read(inputs["partitions"].path / "counts.parquet"))
     for grid in grids:
         write_atomically(folder / f"{grid.name}.md", grid.markdown())
@@ -79,7 +83,14 @@ def write_report(
         figures.capture_pairs(pairs, recipe.captures.threshold, folder)
         caption = "Pairs of images of one identity, with their pixel distance δ and their similarity s under f*."
         shown.append(("captures", "Capture instances", caption, True))
-    _write_page(recipe, results, warnings, grids, shown, folder)
+    mechanisms(recipe.forget.methods, folder)
+    caption = (
+        "One identity's images under gradient descent on each loss, on the unit sphere; others on the dotted circle."
+    )
+    shown.append(("mechanism", "Mechanism of each forget loss", caption, False))
+    found = findings.judge([(results, warnings)])
+    write_atomically(folder / "findings.md", findings.markdown(found))
+    _write_page(recipe, results, warnings, grids, shown, found, folder)
 
 
 def long_results(backbone: str, evaluated: Sequence[Evaluated]) -> tuple[Table, Table]:
@@ -96,8 +107,7 @@ def long_results(backbone: str, evaluated: Sequence[Evaluated]) -> tuple[Table, 
 
 def grids_of(recipe: Recipe, results: Table, warnings: Table, counts: Table) -> list[Grid]:
     """The tables of a report, in the paper's order."""
-    doubts = zip(*(warnings[n] for n in ("scale", "method", "task", "group", "operating_point")), strict=True)
-    look_up = Results(results, doubts)
+    look_up = Results(results, _doubts(warnings))
     scales, methods = recipe.forget.scales, [ORIGINAL, *recipe.forget.methods]
     points = recipe.evaluate.operating_points
     return [
@@ -108,13 +118,23 @@ def grids_of(recipe: Recipe, results: Table, warnings: Table, counts: Table) -> 
     ]
 
 
-def read_results(folder: Path) -> Table:
-    """The long results of a finished report."""
-    with (folder / RESULTS).open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    numbers = {"operating_point": float, "value": float, "count": int}
-    names = ["backbone", "scale", "method", *COLUMNS]
-    return Table({n: [numbers.get(n, str)(row[n] or "nan") if n in numbers else row[n] for row in rows] for n in names})
+def _doubts(warnings: Table) -> list[tuple[str, str, str, str, float]]:
+    return [(w["scale"], w["method"], w["task"], w["group"], w["operating_point"]) for w in warnings.rows()]
+
+
+def read_report(folder: Path) -> tuple[Table, Table]:
+    """The long results and the warnings of a finished report."""
+    tables = []
+    for name in (RESULTS, WARNINGS):
+        try:
+            with (folder / name).open(newline="") as file:
+                reader = csv.DictReader(file)
+                rows, names = list(reader), list(reader.fieldnames or [])
+        except OSError:
+            raise DamnatioError(f"There is no finished report in {folder}: run the recipe to its end first.") from None
+        columns = {n: [_NUMBERS.get(n, str)(row[n] or _EMPTY.get(n, "")) for row in rows] for n in names}
+        tables.append(Table(columns))
+    return tables[0], tables[1]
 
 
 def example_pairs(
@@ -153,6 +173,7 @@ def _write_page(
     warnings: Table,
     grids: Sequence[Grid],
     shown: Sequence[tuple[str, str, str, bool]],
+    found: Sequence[findings.Finding],
     folder: Path,
 ) -> None:
     page = Environment(loader=PackageLoader("damnatio", "presentation"), autoescape=True, trim_blocks=False)
@@ -176,6 +197,9 @@ def _write_page(
         warnings=list(once),
         grids=grids,
         figures=embedded,
+        findings=found,
+        explanation=findings.EXPLANATION,
+        marks=findings.MARKS,
         version=__version__,
         recipe=yaml.safe_dump(recipe.model_dump(mode="json"), sort_keys=False),
     )
@@ -205,19 +229,16 @@ def _text(value: Any) -> Any:
 
 
 def terminal_tables(recipe: Recipe, folder: Path) -> list[Any]:
-    """The report's tables for a terminal: the rates, the distances and the counts."""
-    results = read_results(folder)
-    with (folder / "warnings.csv").open(newline="") as file:
-        warned = list(csv.DictReader(file))
-    doubts = [(w["scale"], w["method"], w["task"], w["group"], float(w["operating_point"])) for w in warned]
-    look_up = Results(results, doubts)
+    """The report's tables for a terminal: the rates and the distances."""
+    results, warnings = read_report(folder)
+    look_up = Results(results, _doubts(warnings))
     scales, methods = recipe.forget.scales, [ORIGINAL, *recipe.forget.methods]
     grids = [
         layouts.rates(look_up, scales, methods, recipe.evaluate.operating_points),
         layouts.distances(look_up, scales, methods),
     ]
-    lines = dict.fromkeys(f"† {w['task']}: {w['warning']}" for w in warned)
-    return [*[grid.terminal() for grid in grids], *lines]
+    lines = dict.fromkeys(f"† {w['task']}: {w['warning']}" for w in warnings.rows())
+    return [*[grid.terminal() for grid in grids], "\n".join(lines)]
 
 
 def draw_sheet(faces: Faces, path: Path, rows: int, columns: int) -> None:

@@ -185,3 +185,9 @@ def vit_b(size: int, dim: int) -> nn.Module:
 def vit_tiny(size: int, dim: int) -> nn.Module:
     """64 tokens of 96 at 32 pixels, for demonstrations and tests on a CPU."""
     return VisionTransformer(size, dim, patch=4, width=96, depth=4, heads=4)
+
+
+@BACKBONES.register("vit-tiny-b")
+def vit_tiny_b(size: int, dim: int) -> nn.Module:
+    """Twice as deep as vit-tiny, as vit-b is to vit-s."""
+    return VisionTransformer(size, dim, patch=4, width=96, depth=8, heads=4)

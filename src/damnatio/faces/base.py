@@ -79,6 +79,7 @@ def collect(source: FaceSource, folder: Path) -> None:
     kept = np.ones(len(index), dtype=bool)
     skipped: list[tuple[str, str, str]] = []
     cached = len(index) * size * size * 3 <= source.settings.cache_gb * 1e9
+    (folder / "pixels.npy").unlink(missing_ok=True)  # an interrupted call may have left one
     file = _PixelFile(folder / "pixels.npy" if cached else None, size)
     with file as pixels, progress("faces", len(index), "images") as advance:
         for start in range(0, len(index), CHUNK):

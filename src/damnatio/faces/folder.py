@@ -19,6 +19,7 @@ from damnatio.tables import Table
 from damnatio.workspace import content_key
 
 ENDINGS = {".jpg", ".jpeg", ".png", ".webp", ".bmp"}
+FORMATS = ("JPEG", "PNG", "WEBP", "BMP")
 
 
 @SOURCES.register("folder")
@@ -35,8 +36,7 @@ class Folder(FaceSource):
         self._pool = ThreadPoolExecutor(max_workers=os.cpu_count())
 
     def fingerprint(self) -> Any:
-        stats = [(name, path.stat()) for _, name, path in self._files()]
-        return content_key([(name, stat.st_size, stat.st_mtime_ns) for name, stat in stats])
+        return content_key([(name, *_state(path)) for _, name, path in self._files()])
 
     def index(self) -> Table:
         files = self._files()
@@ -58,6 +58,11 @@ class Folder(FaceSource):
             ]
         except OSError as error:
             raise DamnatioError(f"The folder of faces {root} cannot be read: {error.strerror}.") from error
+        for _, name, _ in files:
+            try:
+                name.encode()
+            except UnicodeEncodeError:
+                raise DamnatioError(f"{os.fsencode(name)!r} in {root} has no name in UTF-8: rename it.") from None
         if not files:
             raise DamnatioError(
                 f"The folder {root} holds no images: they are expected as {root}/<identity>/<name>.jpg."
@@ -87,19 +92,30 @@ class Folder(FaceSource):
         )
 
 
+def _state(path: Path) -> tuple[int, int]:
+    """Size and time of a file; a link to nowhere has neither, and is skipped when it is read."""
+    try:
+        stat = path.stat()
+    except OSError:
+        return 0, 0
+    return stat.st_size, stat.st_mtime_ns
+
+
 def decode(content: bytes) -> NDArray[np.uint8]:
     """An encoded image as RGB [height, width, 3], upright; why it cannot be decoded as an UnreadableError."""
     if not content:
         raise UnreadableError("an empty file")
     try:
-        with Image.open(io.BytesIO(content)) as image:
+        with Image.open(io.BytesIO(content), formats=FORMATS) as image:
             if image.format == "JPEG" and image.mode == "RGB" and image.getexif().get(0x0112, 1) == 1:
                 return _decode_jpeg(content)
             upright = ImageOps.exif_transpose(image)
             if upright.mode.startswith("I;16"):  # converting straight to RGB would clip at 255
                 return np.repeat((np.asarray(upright) >> 8).astype(np.uint8)[..., None], 3, axis=2)
             return np.asarray(upright.convert("RGB"))
-    except (UnidentifiedImageError, OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+    except UnidentifiedImageError:
+        raise UnreadableError("not an image of a known format") from None
+    except Exception as error:  # a decoder may raise anything on damaged content
         raise UnreadableError(f"not a readable image ({' '.join(str(error).split())[:80]})") from error
 
 

@@ -60,8 +60,8 @@ def threshold_at(nonmated: Scores, target: float) -> float:
 
 def allowed_errors(count: int, target: float) -> int:
     """The most errors that `count` comparisons may hold for the rate not to exceed the target."""
-    allowed = int(target * count)
-    return allowed + ((allowed + 1) / count <= target)  # the product may have rounded below a whole number
+    allowed = round(target * count)  # the product may have rounded to either side of a whole number
+    return allowed - (allowed / count > target)
 
 
 def calibrate(nonmated: Scores, targets: Sequence[float]) -> list[Calibration]:

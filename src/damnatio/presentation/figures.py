@@ -84,7 +84,7 @@ def distributions(models: Sequence[Drawn], folder: Path, name: str) -> None:
             f"{models[0].scale}: mated (solid) and non-mated (dashed) scores; dotted: threshold at FMR {FIGURE_FMR:g}",
             fontsize=9,
         )
-        _save(figure, folder, name)
+        save(figure, folder, name)
 
 
 def _threshold(curves: Table) -> float | None:
@@ -139,7 +139,7 @@ def det(models: Sequence[Drawn], folder: Path) -> None:
             for i, scale in enumerate(scales)
         ]
         axes[1][4].legend(handles=lines, loc="center", ncols=2)
-        _save(figure, folder, "det")
+        save(figure, folder, "det")
 
 
 def capture_pairs(pairs: Sequence[tuple[str, Images, float, float]], threshold: float, folder: Path) -> None:
@@ -158,7 +158,7 @@ def capture_pairs(pairs: Sequence[tuple[str, Images, float, float]], threshold: 
                 axis.set_title(f"$\\delta$={distance:.0f}, $s$={similarity:.2f}", y=-0.22)
             row[0].text(-0.04, 0.5, kind, rotation=90, ha="right", va="center", transform=row[0].transAxes)
         figure.suptitle(f"One capture instance is closer than $\\delta$ = {threshold:g}", fontsize=9)
-        _save(figure, folder, "captures")
+        save(figure, folder, "captures")
 
 
 def contact_sheet(rows: Sequence[tuple[str, Images]], path: Path) -> None:
@@ -179,6 +179,6 @@ def contact_sheet(rows: Sequence[tuple[str, Images]], path: Path) -> None:
     sheet.save(path)
 
 
-def _save(figure: Figure, folder: Path, name: str) -> None:
+def save(figure: Figure, folder: Path, name: str) -> None:
     figure.savefig(folder / f"{name}.png", dpi=170, metadata={"Software": None})
     figure.savefig(folder / f"{name}.svg", metadata={"Date": None})

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from damnatio.evaluating import CROSS_GROUPS, FORGET_GROUPS, SEARCH_GROUPS
+from damnatio.methods import METHODS
 from damnatio.presentation.tables import Cell, Grid, best_of
 from damnatio.tables import Table
 
@@ -24,7 +25,7 @@ class Results:
         self._doubts = set(warnings)
 
     def __call__(self, scale: str, method: str, task: str, group: str, metric: str, point: float = math.nan) -> float:
-        return self._numbers.get(_key(scale, method, task, group, metric, point), (math.nan, 0))[0]
+        return float(self._numbers.get(_key(scale, method, task, group, metric, point), (math.nan, 0))[0])
 
     def count(self, scale: str, method: str, task: str, group: str, metric: str, point: float) -> int:
         """What the number rests on: comparisons, searches or identities."""
@@ -39,7 +40,23 @@ def _key(scale: str, method: str, task: str, group: str, metric: str, point: flo
 
 
 def title_of(method: str) -> str:
-    return "f*" if method == ORIGINAL else method
+    """The heading of a model's column; a double dagger marks a reconstruction."""
+    if method == ORIGINAL:
+        return "f*"
+    return f"{method}‡" if is_reconstruction(method) else method
+
+
+def is_reconstruction(method: str) -> bool:
+    return method in METHODS.names() and METHODS.get(method).reconstruction
+
+
+def _footnotes(methods: Sequence[str]) -> list[str]:
+    rebuilt = [method for method in methods if is_reconstruction(method)]
+    return (
+        [f"‡ {', '.join(rebuilt)}: a reconstruction; the original's code and full text are not public."]
+        if rebuilt
+        else []
+    )
 
 
 def rates(
@@ -83,6 +100,7 @@ def rates(
             "Best values within 0.002 in bold, f* excluded. ↑ shall stay high, ↓ shall fall. n counts the comparisons, "
             "searches or identities behind each rate.",
             DOUBT,
+            *_footnotes(methods),
         ],
     )
 
@@ -104,7 +122,10 @@ def distances(results: Results, scales: Sequence[str], methods: Sequence[str]) -
         header=["Method", *[title for _ in scales for title, _, _ in wanted]],
         rows=rows,
         spans=[("", 1), *[(scale, len(wanted)) for scale in scales]],
-        notes=["In units of the cosine. The footprint is the sum of the two deformations. Best within 0.002 in bold."],
+        notes=[
+            "In units of the cosine. The footprint is the sum of the two deformations. Best within 0.002 in bold.",
+            *_footnotes(methods),
+        ],
     )
 
 

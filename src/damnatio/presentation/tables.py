@@ -126,7 +126,8 @@ def _pipes(cells: Sequence[str]) -> str:
 
 _TEX = {
     "&": r"\&", "%": r"\%", "#": r"\#", "_": r"\_",
-    "f*": r"$f^{\ast}$", "↑": r"$\uparrow$", "↓": r"$\downarrow$", "→": r"$\to$", "×": r"$\times$", "†": r"$^\dagger$",
+    "f*": r"$f^{\ast}$", "↑": r"$\uparrow$", "↓": r"$\downarrow$", "→": r"$\to$", "×": r"$\times$",
+    "†": r"$^\dagger$", "‡": r"$^\ddagger$",
 }  # fmt: skip
 
 

@@ -1,0 +1,70 @@
+"""Open-set searches: nine probes worked by hand, and the rates against loops."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from damnatio.metrics.identification import identification_curve, identified, true_positive_rate
+
+# One row a probe: the score of its own template, the highest of any other.
+NINE = np.array(
+    [
+        [0.90, 0.30],  # won
+        [0.80, 0.79],  # won
+        [0.70, 0.70],  # a tie at rank one loses, at any threshold
+        [0.60, 0.10],  # won
+        [0.50, 0.20],  # won; at threshold 0.5 the score equals it and is accepted
+        [0.50, 0.60],  # beaten
+        [0.40, 0.30],  # won
+        [0.20, 0.90],  # beaten
+        [-0.10, -0.20],  # won, with a negative score
+    ]
+)
+OWN, OTHER = NINE[:, 0], NINE[:, 1]
+
+
+@pytest.mark.parametrize(
+    ("threshold", "successes"),
+    [(-1.0, 6), (-0.1, 6), (0.0, 5), (0.4, 5), (0.41, 4), (0.5, 4), (0.51, 3), (0.7, 2), (0.8, 2), (0.9, 1), (0.91, 0)],
+)
+def test_nine_probes(threshold: float, successes: int) -> None:
+    assert true_positive_rate(OWN, OTHER, threshold) == successes / 9
+    assert identification_curve(OWN, OTHER, np.array([threshold])).tolist() == [successes / 9]
+
+
+def test_tie_at_rank_one_loses_and_score_at_the_threshold_is_accepted() -> None:
+    assert identified(OWN, OTHER, 0.5).tolist() == [True, True, False, True, True, False, False, False, False]
+
+
+def naive_rate(own: list[float], other: list[float], threshold: float) -> float:
+    successes = 0
+    for mine, theirs in zip(own, other, strict=True):
+        if mine >= threshold and not theirs >= mine:
+            successes += 1
+    return successes / len(own)
+
+
+scores = st.floats(-1, 1) | st.floats(-1, 1).map(lambda x: round(x, 1))
+searches = st.lists(st.tuples(scores, scores), min_size=1, max_size=50)
+
+
+@given(searches, st.lists(scores, max_size=12))
+def test_rates_and_curve_against_loops(pairs: list[tuple[float, float]], thresholds: list[float]) -> None:
+    own, other = [a for a, _ in pairs], [b for _, b in pairs]
+    thresholds = [*thresholds, *own]  # each own score is a threshold too: equality must count
+    naive = [naive_rate(own, other, threshold) for threshold in thresholds]
+    assert [true_positive_rate(np.array(own), np.array(other), t) for t in thresholds] == naive
+    assert identification_curve(np.array(own), np.array(other), np.array(thresholds)).tolist() == naive
+
+
+def test_probe_without_a_template_never_succeeds() -> None:
+    assert not identified(np.array([-np.inf]), np.array([-np.inf]), -1.0).any()
+
+
+def test_rate_of_no_searches_is_no_number() -> None:
+    empty = np.zeros(0)
+    assert math.isnan(true_positive_rate(empty, empty, 0.5))
+    assert np.isnan(identification_curve(empty, empty, np.array([0.1, 0.5]))).tolist() == [True, True]

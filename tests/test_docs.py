@@ -1,0 +1,59 @@
+"""What the documents show is what the code does."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from damnatio.cli import main, parser
+from damnatio.methods import METHODS
+from damnatio.recipe import configs
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def test_the_method_of_the_guide_runs_as_written(
+    tmp_path: Path, tiny: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guide = (ROOT / "docs/add-a-method.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", guide, flags=re.DOTALL)
+    assert len(code.strip().splitlines()) <= 25
+    (tmp_path / "antipode.py").write_text(code)
+    monkeypatch.chdir(tmp_path)
+    (command,) = re.findall(r"^damnatio (run .*)$", guide, flags=re.MULTILINE)
+    assert main([*command.split(), *tiny]) == 0
+    page = (tmp_path / "runs/demo/report/rates.md").read_text()
+    assert " AP " in page.splitlines()[2]
+
+
+def test_every_method_stands_in_the_table_of_methods() -> None:
+    table = (ROOT / "docs/methods.md").read_text()
+    built_in = [name for name in METHODS.names() if METHODS.get(name).__module__.startswith("damnatio.methods.")]
+    for name in built_in:
+        assert re.search(rf"^\| {re.escape(name)}‡? \| ", table, flags=re.MULTILINE), name
+
+
+def test_every_command_of_the_readme_is_one_that_there_is() -> None:
+    text = (ROOT / "README.md").read_text()
+    commands = re.findall(r"^damnatio ([^\n#]+)", text, flags=re.MULTILINE)
+    assert commands
+    for command in commands:
+        words = command.replace("...", "").split()
+        options = parser().parse_args(words)
+        recipe = getattr(options, "recipe", "demo")
+        assert recipe == "my.yaml" or (configs() / f"{recipe}.yaml").exists() or (ROOT / recipe).exists(), command
+
+
+def test_every_link_of_the_documents_leads_somewhere() -> None:
+    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_readme_shows_the_tables_of_the_committed_run() -> None:
+    """No number in the README is typed: its tables are those under results/, which a run made."""
+    text = (ROOT / "README.md").read_text()
+    shown = re.findall(r"<!-- from (\S+) -->\n(.*?)<!-- end -->", text, flags=re.DOTALL)
+    assert shown
+    for path, content in shown:
+        assert content.strip() == (ROOT / path).read_text().strip(), path

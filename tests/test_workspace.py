@@ -1,0 +1,255 @@
+"""A run's folder: nothing computed twice, nothing half written, one process at a time."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from damnatio.errors import DamnatioError
+from damnatio.workspace import Output, Workspace, content_key, write_atomically
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, said: list[str]) -> Iterator[Workspace]:
+    with Workspace(tmp_path / "run", said.append) as held:
+        yield held
+
+
+class Build:
+    """Writes a file and counts how often it was asked to."""
+
+    def __init__(self, content: str = "made") -> None:
+        self.calls, self.content = 0, content
+
+    def __call__(self, folder: Path) -> None:
+        self.calls += 1
+        (folder / "data.txt").write_text(self.content)
+
+
+def test_same_settings_and_inputs_are_not_built_again(workspace: Workspace, said: list[str]) -> None:
+    build = Build()
+    first = workspace.stage("1-faces", "all", {"size": 32, "seed": 1}, {}, build)
+    again = workspace.stage("1-faces", "all", {"seed": 1, "size": 32}, {}, build)
+    assert build.calls == 1
+    assert first == again
+    assert (first.path / "data.txt").read_text() == "made"
+    assert "reused" not in said[0]
+    assert "reused" in said[1]
+
+
+def test_output_is_found_again_by_a_later_process(workspace: Workspace) -> None:
+    build = Build()
+    first = workspace.stage("1-faces", "all", {"size": 32}, {}, build)
+    workspace.__exit__()
+    with Workspace(workspace.folder, lambda line: None) as later:
+        assert later.stage("1-faces", "all", {"size": 32}, {}, build) == first
+    assert build.calls == 1
+
+
+def input_of(key: str) -> dict[str, Output]:
+    return {"faces": Output(Path("anywhere"), key)}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"settings": {"size": 64}},
+        {"settings": {"size": 32, "seed": 1}},
+        {"inputs": input_of("other")},
+        {"inputs": {}},
+        {"version": 2},
+    ],
+)
+def test_changed_setting_input_or_version_is_built_beside_the_old(
+    workspace: Workspace, changed: dict[str, Any]
+) -> None:
+    given: dict[str, Any] = {"settings": {"size": 32}, "inputs": input_of("one"), "version": 1}
+    old = workspace.stage("2-captures", "all", build=Build("old"), **given)
+    new = workspace.stage("2-captures", "all", build=Build("new"), **{**given, **changed})
+    assert old.key != new.key
+    assert old.path != new.path
+    assert (old.path / "data.txt").read_text() == "old"
+    assert (new.path / "data.txt").read_text() == "new"
+
+
+def test_key_depends_on_the_content_and_not_on_the_order_of_keys() -> None:
+    assert content_key({"a": 1, "b": {"c": [1, 2], "d": None}}) == content_key({"b": {"d": None, "c": [1, 2]}, "a": 1})
+    assert content_key({"a": [1, 2]}) != content_key({"a": [2, 1]})
+    assert content_key({"a": 1}) != content_key({"a": 1.5})
+    assert content_key({"a": "1"}) != content_key({"a": 1})
+
+
+def test_manifest_says_what_went_in(workspace: Workspace) -> None:
+    output = workspace.stage("2-captures", "all", {"threshold": 30.0}, input_of("abc"), Build(), version=3)
+    manifest = output.manifest
+    assert manifest["key"] == output.key
+    assert manifest["stage"] == "2-captures"
+    assert manifest["settings"] == {"threshold": 30.0}
+    assert manifest["inputs"] == {"faces": "abc"}
+    assert manifest["version"] == 3
+    assert manifest["made"]["seconds"] >= 0
+
+
+def interrupted(build: Callable[[Path], None]) -> Callable[[Path], None]:
+    def stop(folder: Path) -> None:
+        build(folder)
+        raise KeyboardInterrupt
+
+    return stop
+
+
+def test_interrupted_build_leaves_no_output_but_its_work_for_the_next_try(workspace: Workspace) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        workspace.stage("4-train", "original", {"lr": 0.1}, {}, interrupted(Build("half")))
+    stage = workspace.folder / "4-train"
+    assert [path.name for path in stage.iterdir() if not path.name.startswith(".")] == []
+    found = []
+
+    def resume(folder: Path) -> None:
+        found.append((folder / "data.txt").read_text())
+        (folder / "data.txt").write_text("whole")
+
+    output = workspace.stage("4-train", "original", {"lr": 0.1}, {}, resume)
+    assert found == ["half"]
+    assert (output.path / "data.txt").read_text() == "whole"
+    assert list(stage.iterdir()) == [output.path]
+
+
+def test_interrupted_build_of_other_settings_is_not_resumed_from(workspace: Workspace) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        workspace.stage("4-train", "original", {"lr": 0.1}, {}, interrupted(Build("half")))
+    workspace.stage("4-train", "original", {"lr": 0.2}, {}, assert_empty)
+
+
+def assert_empty(folder: Path) -> None:
+    assert list(folder.iterdir()) == []
+
+
+def test_folder_without_a_manifest_is_nobodys_output(workspace: Workspace) -> None:
+    output = workspace.stage("1-faces", "all", {"size": 32}, {}, Build("first"))
+    (output.path / "stage.json").unlink()
+    again = workspace.stage("1-faces", "all", {"size": 32}, {}, Build("second"))
+    assert again == output
+    assert (again.path / "data.txt").read_text() == "second"
+
+
+# --- what is published for people ------------------------------------------------------------------------------------
+
+
+def test_publish_builds_once_for_the_same_content(workspace: Workspace) -> None:
+    build = Build()
+    for _ in range(2):
+        folder = workspace.publish("report", {"recipe": "demo"}, input_of("one"), build)
+    assert folder == workspace.folder / "report"
+    assert build.calls == 1
+
+
+def test_publish_swaps_the_whole_folder(workspace: Workspace) -> None:
+    workspace.publish("report", {}, input_of("one"), Build("old"))
+    (workspace.folder / "report" / "left-over.txt").write_text("old")
+    folder = workspace.publish("report", {}, input_of("two"), Build("new"))
+    assert sorted(path.name for path in folder.iterdir()) == ["data.txt", "stage.json"]
+    assert (folder / "data.txt").read_text() == "new"
+    assert sorted(path.name for path in workspace.folder.iterdir()) == [".lock", "report"]
+
+
+def test_publish_keeps_the_old_folder_while_building_and_if_the_build_fails(workspace: Workspace) -> None:
+    report = workspace.publish("report", {}, input_of("one"), Build("old"))
+
+    def fail(folder: Path) -> None:
+        assert (report / "data.txt").read_text() == "old"
+        (folder / "data.txt").write_text("half")
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        workspace.publish("report", {}, input_of("two"), fail)
+    assert (report / "data.txt").read_text() == "old"
+    workspace.publish("report", {}, input_of("two"), assert_empty)
+    assert not (report / "data.txt").exists()
+
+
+def test_publish_survives_what_an_interrupted_swap_left(workspace: Workspace) -> None:
+    report = workspace.publish("report", {}, input_of("one"), Build("old"))
+    report.rename(workspace.folder / ".old-report")
+    shutil.copytree(workspace.folder / ".old-report", workspace.folder / ".partial-report")
+    workspace.publish("report", {}, input_of("one"), Build("new"))
+    assert (report / "data.txt").read_text() == "new"
+    assert sorted(path.name for path in workspace.folder.iterdir()) == [".lock", "report"]
+
+
+# --- one process at a time -------------------------------------------------------------------------------------------
+
+OPEN = """
+import sys
+from pathlib import Path
+from damnatio.errors import DamnatioError
+from damnatio.workspace import Workspace
+try:
+    Workspace(Path(sys.argv[1]))
+except DamnatioError as error:
+    print(error)
+    sys.exit(2)
+"""
+
+
+def open_elsewhere(folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", OPEN, str(folder)], capture_output=True, text=True, check=False)
+
+
+def test_second_process_in_the_folder_is_told_to_wait(workspace: Workspace) -> None:
+    done = open_elsewhere(workspace.folder)
+    assert done.returncode == 2
+    assert "Another process is working in" in done.stdout
+    assert str(workspace.folder) in done.stdout
+    assert "--run" in done.stdout
+
+
+def test_folder_is_free_again_when_the_first_process_is_done(workspace: Workspace) -> None:
+    workspace.__exit__()
+    assert open_elsewhere(workspace.folder).returncode == 0
+
+
+def test_folder_that_cannot_be_used_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(DamnatioError, match=r"cannot be used: .+ Name another"):
+            Workspace(folder)
+
+
+# --- single files ----------------------------------------------------------------------------------------------------
+
+
+def test_write_replaces_the_content_and_leaves_nothing_else(tmp_path: Path) -> None:
+    file = tmp_path / "summary.json"
+    write_atomically(file, json.dumps({"a": 1}))
+    write_atomically(file, b"bytes")
+    assert file.read_bytes() == b"bytes"
+    write_atomically(file, "\u00fcber")
+    assert file.read_text(encoding="utf-8") == "\u00fcber"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize("broken", ["fsync", "replace"])
+def test_failed_write_leaves_the_old_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
+    file = tmp_path / "summary.json"
+    write_atomically(file, "old")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os if broken == "fsync" else Path, broken, full)
+    with pytest.raises(OSError, match="No space left"):
+        write_atomically(file, "new")
+    assert file.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [file]
