@@ -4,7 +4,7 @@ VENV := .venv
 READY := $(VENV)/.ready
 RUN := $(VENV)/bin
 
-.PHONY: demo test test-fast check format results clean
+.PHONY: demo test test-fast check format results bench-frames clean
 
 demo: $(READY)  ## the whole experiment on rendered faces: runs/demo/report/index.html
 	$(RUN)/damnatio demo
@@ -27,6 +27,9 @@ format: $(READY)
 results: $(READY)  ## run the demo and put its tables and figures where the README shows them
 	$(RUN)/damnatio demo
 	$(RUN)/python results/collect.py runs/demo results/demo
+
+bench-frames: $(READY)  ## frames at the paper's size: naive greedy, ours, closed form
+	$(RUN)/python benchmarks/frames.py
 
 # torch comes first and pinned: whatever asks for it later finds it there.
 $(READY): pyproject.toml constraints.txt

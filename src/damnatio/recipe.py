@@ -46,7 +46,7 @@ class PartitionSettings(Section):
     retain: Count = 100_000
     control: Count = 1_000
     test: Count = 1_000
-    development: Count = 35_850
+    development: int = Field(35_850, ge=2)
     distractors: int = Field(50_000, ge=0)
     scales: dict[str, Count] = Field({"S1": 1_000, "S2": 5_000}, min_length=1)
     min_images: Count = Field(4, description="images of an identity of the control, the test or the development set")
@@ -240,7 +240,9 @@ def _override(content: dict[str, Any], override: str) -> None:
     *sections, key = path.strip().split(".")
     place = content
     for section in sections:
-        place = place.setdefault(section, {})
+        if place.get(section) is None:
+            place[section] = {}
+        place = place[section]
         if not isinstance(place, dict):
             raise DamnatioError(f"--set {override}: '{section}' is a value, not a section.")
     try:

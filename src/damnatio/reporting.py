@@ -27,7 +27,7 @@ from damnatio.presentation import figures, layouts
 from damnatio.presentation.layouts import ORIGINAL, Results
 from damnatio.presentation.mechanism import mechanisms
 from damnatio.presentation.tables import Grid
-from damnatio.recipe import Recipe
+from damnatio.recipe import Recipe, method_settings
 from damnatio.tables import Table, codes_of
 from damnatio.workspace import Output, write_atomically
 
@@ -83,7 +83,8 @@ def write_report(
         figures.capture_pairs(pairs, recipe.captures.threshold, folder)
         caption = "Pairs of images of one identity, with their pixel distance δ and their similarity s under f*."
         shown.append(("captures", "Capture instances", caption, True))
-    mechanisms(recipe.forget.methods, folder)
+    kinds = dict.fromkeys(method_settings(recipe, label).method for label in recipe.forget.methods)
+    mechanisms([kind for kind in kinds if kind != "FT"], folder)  # fine-tuning alone moves no forget image
     caption = (
         "One identity's images under gradient descent on each loss, on the unit sphere; others on the dotted circle."
     )

@@ -108,7 +108,7 @@ class Workspace:
         }
         key = content_key(wanted)
         final = self.folder / stage / f"{label}-{key[:8]}"
-        if (final / MANIFEST).exists():
+        if _key_of(final) == key:
             self.say(f"{stage:<13} {label:<12} reused   {final}")
             return Output(final, key)
         partial = final.with_name(f".partial-{final.name}")
@@ -133,7 +133,7 @@ class Workspace:
             "inputs": {label: output.key for label, output in inputs.items()},
         }
         key, final = content_key(wanted), self.folder / name
-        if (final / MANIFEST).exists() and json.loads((final / MANIFEST).read_text())["key"] == key:
+        if _key_of(final) == key:
             self.say(f"{name:<13} {'':<12} reused   {final}")
             return final
         started = time.monotonic()
@@ -150,6 +150,15 @@ class Workspace:
         shutil.rmtree(old, ignore_errors=True)
         self.say(f"{name:<13} {'':<12} {seconds:6.1f} s {final}")
         return final
+
+
+def _key_of(folder: Path) -> str | None:
+    """The key of the output in a folder; None where there is no whole one."""
+    try:
+        key: str = json.loads((folder / MANIFEST).read_text())["key"]
+    except (OSError, ValueError, KeyError):
+        return None
+    return key
 
 
 def _manifest(wanted: Mapping[str, Any], key: str, seconds: float) -> str:

@@ -173,6 +173,12 @@ def _blend(a: F32, b: Sequence[float], share: F32) -> F32:
     return a + share * (np.array(b, dtype=np.float32)[:, None, None] - a)
 
 
+def _cos_sin(angle: F32) -> tuple[F32, F32]:
+    """In double precision, so that the last bit does not depend on how a machine, or a batch, vectorises them."""
+    wide = angle.astype(np.float64)
+    return np.cos(wide).astype(np.float32), np.sin(wide).astype(np.float32)
+
+
 # The three levels.
 
 
@@ -220,7 +226,7 @@ def identity(seed: int, identities: I64) -> Params:
     beard = male * draw.chance(0.45)
     p["beard"], p["beard_low"] = beard * draw.uniform(0.15, 1), beard * draw.uniform()
     p["moustache"] = np.maximum(p.beard * draw.uniform(0.5, 1), male * draw.chance(0.12) * draw.uniform(0.4, 1))
-    p["moles"] = draw.chance(0.45)
+    p["moles"] = draw.chance(0.3)
     for i in range(MOLES):
         p[f"mole{i}_x"], p[f"mole{i}_y"] = draw.uniform(-0.55, 0.55), draw.uniform(-0.95, 0.5)
         p[f"mole{i}_size"] = draw.uniform(0.018, 0.035)
@@ -242,9 +248,8 @@ def instance(seed: int, identities: I64, instances: I64) -> Params:
     p["eye_close"] = np.clip(draw.bell(0, 0.14), -0.2, 0.4) + 0.6 * draw.chance(0.03)
     p["gaze_x"], p["gaze_y"] = draw.bell(0, 0.018), draw.bell(0, 0.008)
 
-    azimuth, height = draw.bell(0, 0.6), draw.bell(0.5, 0.32)
-    p["light_x"], p["light_y"] = np.sin(azimuth) * np.cos(height), np.sin(height)
-    p["light_z"] = np.cos(azimuth) * np.cos(height)
+    (ahead, aside), (level, above) = _cos_sin(draw.bell(0, 0.6)), _cos_sin(draw.bell(0.5, 0.32))
+    p["light_x"], p["light_y"], p["light_z"] = aside * level, above, ahead * level
     warmth, tint = draw.bell(0, 0.12), draw.bell(0, 0.03)
     p["light"] = draw.uniform(0.75, 1.25) * np.stack([1 + warmth, 1 + tint, 1 - warmth])
     p["fill"] = draw.uniform(0.25, 0.65) * draw.tint(0.08)
@@ -257,8 +262,7 @@ def instance(seed: int, identities: I64, instances: I64) -> Params:
     p["noise"] = draw.uniform(0.002, 0.006)
     p["loss"] = draw.uniform(3, 35)  # quality that JPEG takes, of 100, in a frame of 112 pixels
 
-    angle = draw.uniform(0, 6.28)
-    p["backdrop_x"], p["backdrop_y"] = np.cos(angle), np.sin(angle)
+    p["backdrop_x"], p["backdrop_y"] = _cos_sin(draw.uniform(0, 6.28))
     p["backdrop"], p["backdrop_to"], p["cloth"] = draw.colour(), draw.colour(), draw.colour()
     for i in range(BLOBS):
         p[f"blob{i}"], p[f"blob{i}_r"] = draw.colour(), draw.uniform(0.15, 0.6)
@@ -349,7 +353,7 @@ def _dot(a: Sequence[Any], b: Sequence[Any]) -> Any:
 
 def _turn(yaw: F32, pitch: F32) -> F32:
     """The rotation [3, 3, n, 1] of head coordinates into the camera's."""
-    cy, sy, cp, sp = np.cos(yaw), np.sin(yaw), np.cos(pitch), np.sin(pitch)
+    (cy, sy), (cp, sp) = _cos_sin(yaw), _cos_sin(pitch)
     return np.stack([cy, 0 * cy, sy, sy * sp, cp, -cy * sp, -sy * cp, sp, cy * cp]).reshape(3, 3, -1, 1)
 
 
@@ -396,12 +400,12 @@ def pose(f: Params) -> None:
     marks = ((-f.eye_x, zero, eye_z), (f.eye_x, zero, eye_z), (zero, tip_y, tip_z + f.nose_tip),
              (-f.mouth_width, f.mouth_y, lip_z), (f.mouth_width, f.mouth_y, lip_z))  # fmt: skip
     # The least-squares similarity between two sets of points is one complex division.
-    seen = [_dot(turn[0], mark) - 1j * _dot(turn[1], mark) for mark in marks]
+    seen = [_dot(turn[0], mark) - _dot(turn[1], mark).astype(np.float64) * 1j for mark in marks]
     want = [complex(*mark) for mark in _TEMPLATE]
     seen_mean, want_mean = sum(seen) / 5, sum(want) / 5
     spread = sum(abs(a - seen_mean) ** 2 for a in seen)
     fit = sum(np.conj(a - seen_mean) * (b - want_mean) for a, b in zip(seen, want, strict=True)) / spread
-    roll = f.roll + f.shake_roll
-    back = 1 / (fit * f.zoom * f.shake_zoom * (np.cos(roll) + 1j * np.sin(roll)))
+    cos, sin = _cos_sin(f.roll + f.shake_roll)
+    back = 1 / (fit * f.zoom * f.shake_zoom * (cos + 1j * sin))
     origin = seen_mean - back * (want_mean + f.shift_x + f.shake_x + 1j * (f.shift_y + f.shake_y))
     f["camera"] = np.stack([back.real, back.imag, origin.real, -origin.imag]).astype(np.float32)

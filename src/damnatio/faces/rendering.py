@@ -23,8 +23,10 @@ _FAR = -6.0  # depth of a ray that meets nothing
 
 Box = tuple[float, float, float, float]
 """Top, bottom, left and right of the part of the frame where a feature can lie: the rest need not be looked at."""
-_EYES, _NOSE, _MOUTH, _JAW = (0.2, 0.62, 0.0, 1.0), (0.3, 0.8, 0.2, 0.8), (0.45, 1.0, 0.05, 0.95), (0.4, 1.0, 0.0, 1.0)
-_FACE, _EARS, _NECK, _SCALP = (0.1, 1.0, 0.0, 1.0), (0.2, 0.85, 0.0, 1.0), (0.6, 1.0, 0.0, 1.0), (0.0, 0.8, 0.0, 1.0)
+_FACE, _JAW, _SCALP, _NECK = (0.1, 1.0, 0.0, 1.0), (0.4, 1.0, 0.0, 1.0), (0.0, 0.8, 0.0, 1.0), (0.6, 1.0, 0.0, 1.0)
+_EYES, _GLASSES, _NOSE = (0.22, 0.6, 0.08, 0.92), (0.25, 0.65, 0.0, 1.0), (0.34, 0.78, 0.24, 0.76)
+_ALL, _CHEEKS, _LIPS = (0.0, 1.0, 0.0, 1.0), (0.45, 1.0, 0.05, 0.95), (0.6, 1.0, 0.2, 0.8)
+_LEFT, _RIGHT = (0.2, 0.85, 0.0, 0.55), (0.2, 0.85, 0.45, 1.0)
 
 
 def render(seed: int, identities: I64, instances: I64, shots: I64, size: int) -> NDArray[np.uint8]:
@@ -183,10 +185,10 @@ def _flesh(f: Params, X: F32, Y: F32, side: int) -> F32:
         radius = swell(f, _trace(f, 0, x, y, z), _trace(f, 1, x, y, z))
     radius = _double(radius, side)
     Z = _meet(*_aim(f.head, X, Y), radius * radius * f.head[8])
-    for box, detail in ((_EYES, _sockets), (_MOUTH, _muzzle), (_NOSE, _nose)):
+    for box, detail in ((_EYES, _sockets), (_CHEEKS, _muzzle), (_NOSE, _nose)):
         patch = _Patch(side, box)
         patch.paste(Z, detail(f, *(patch.cut(a) for a in (X, Y, Z))))
-    for box, solid in ((_EARS, f.left_ear), (_EARS, f.right_ear), (_NECK, f.throat)):
+    for box, solid in ((_LEFT, f.left_ear), (_RIGHT, f.right_ear), (_NECK, f.throat)):
         patch = _Patch(side, box)
         patch.paste(Z, np.maximum(patch.cut(Z), _depth(solid, patch.cut(X), patch.cut(Y))))
     return Z
@@ -261,16 +263,19 @@ def _freckles(f: Params, canvas: F32, x: F32, y: F32, soft: F32) -> None:
 
 
 def _moles(f: Params, canvas: F32, x: F32, y: F32, soft: F32) -> None:
+    spots = np.zeros_like(x)
     for i in range(anatomy.MOLES):
         radius = f[f"mole{i}_size"]
-        spot = 2 * bump(x, y, f[f"mole{i}_x"], f[f"mole{i}_y"], radius, radius)
-        _lay(canvas, 0.5 * f.skin * _DARK, np.clip(spot, 0, 1))
+        spots += bump(x, y, f[f"mole{i}_x"], f[f"mole{i}_y"], radius, radius)
+    _lay(canvas, 0.5 * f.skin * _DARK, np.clip(2 * spots, 0, 1))
 
 
 def _beard(f: Params, canvas: F32, x: F32, y: F32, soft: F32) -> None:
-    edge = f.mouth_y - 0.1 - 0.2 * f.beard_low + 1.9 * np.clip(np.abs(x) - 0.3, 0, 0.33)
-    bristle = 0.9 + 0.1 * _ripple(x * 9 + f.strand) * _ripple(y * 7)
-    _lay(canvas, f.brow, 0.9 * f.beard * bristle * _step(edge - y, 0.12) * _step(y + 1.28, 0.15))
+    ax = np.abs(x)
+    edge = f.mouth_y - 0.1 - 0.2 * f.beard_low + 1.9 * np.clip(ax - 0.3, 0, 0.33)
+    bristle = 0.9 + 0.1 * _ripple(x * 17 + f.strand) * _ripple(y * 13)
+    jaw = _step(edge - y, 0.12) * _step(y + 1.28, 0.15) * _step(f.head_width - 0.02 - ax, 0.06)
+    _lay(canvas, f.brow, 0.9 * f.beard * bristle * jaw)
     above = 2 * bump(x, y, 0, f.mouth_y + f.lip_upper + 0.055, 1.25 * f.mouth_width, 0.1)
     _lay(canvas, f.brow, 0.9 * f.moustache * bristle * np.clip(above, 0, 1))
 
@@ -298,7 +303,6 @@ def _mouth(f: Params, canvas: F32, x: F32, y: F32, soft: F32) -> None:
 def _eyes(f: Params, canvas: F32, x: F32, y: F32, soft: F32) -> None:
     """Lids are parabolas; so is the brow, thinner towards the temple."""
     ax, dark = np.abs(x), f.skin * _DARK
-    _lay(canvas, dark, 0.6 * f.bags * bump(ax, y, f.eye_x - 0.01, -0.115, 0.17, 0.06))
     off = ax - f.eye_x
     u = off * (1 / f.eye_length)
     arch = 1 - u * u
@@ -306,7 +310,8 @@ def _eyes(f: Params, canvas: F32, x: F32, y: F32, soft: F32) -> None:
     above, below = s - f.eye_open * arch * (1 - 0.25 * u), s + 0.62 * f.eye_open * arch * (1 + 0.2 * u)
     within = _step(-above, soft) * _step(below, soft)
     shade = 0.88 - 0.3 * np.clip(above * 20 + 1, 0, 1)
-    _lay(canvas, dark, 0.6 * _line(above - f.crease, 0.024) * np.clip(arch, 0, 1))
+    crease = _line(above - f.crease, 0.024) * np.clip(arch, 0, 1)
+    _lay(canvas, dark, 0.6 * (crease + f.bags * bump(ax, y, f.eye_x - 0.01, -0.115, 0.17, 0.06)))
     _lay(canvas, shade * _rgb(0.93, 0.9, 0.88), within)
 
     side = np.sign(x)
@@ -341,15 +346,50 @@ def _glasses(f: Params, canvas: F32, x: F32, y: F32, soft: F32) -> None:
 
 _DARK = _rgb(0.62, 0.5, 0.47)  # what a shadow takes from skin
 _FEATURES: tuple[tuple[Callable[[Params, F32, F32, F32, F32], None], Box, str], ...] = (
-    (_complexion, _MOUTH, ""),
+    (_complexion, _CHEEKS, ""),
     (_freckles, _FACE, "freckles"),
     (_moles, _FACE, "moles"),
     (_beard, _JAW, "moustache"),
-    (_mouth, _MOUTH, ""),
+    (_mouth, _LIPS, ""),
     (_eyes, _EYES, ""),
-    (_glasses, _EYES, "glasses"),
+    (_glasses, _GLASSES, "glasses"),
 )
-"""How to paint a feature, where, and the trait of those who have it."""
+"""How to paint a feature, where, and the trait of those who have it, if not all do."""
+
+
+def _paint(f: Params, X: F32, Y: F32, Z: F32, side: int, soft: F32) -> F32:
+    """Colours [3, n, samples] of skin at depth Z, and of all that lies in it."""
+    x, y = _on_face(f, X, Y, Z)
+    colours = np.empty((3, *x.shape), dtype=np.float32)
+    colours[:] = f.skin
+    for feature, box, trait in _FEATURES:
+        some = f.who(trait) if trait else slice(None)
+        patch = _Patch(side, box, some)
+        canvas = patch.cut(colours)
+        feature(f.among(some) if trait else f, canvas, patch.cut(x), patch.cut(y), soft[some])
+        patch.paste(colours, canvas)
+    return colours
+
+
+def _dress(f: Params, colours: F32, X: F32, Y: F32, Z: F32, side: int) -> None:
+    """Set hair and clothes into the scene, where they are nearest."""
+    scalp, body = _Patch(side, _SCALP), _Patch(side, _NECK)
+    shell, cover, tone = _hair(f, *(scalp.cut(a) for a in (X, Y, Z)))
+    some = f.who("hair_length")
+    g, behind = f.among(some), _Patch(side, _ALL, some)
+    x, y = behind.cut(X), behind.cut(Y)
+    curtain = _depth(g.curtain, x, y)
+    curtain += _FAR * (_trace(g, 1, x, y, curtain) < 0.3 - g.hair_length)
+    torso = _depth(f.torso, body.cut(X), body.cut(Y))
+    for patch, depth, colour in ((behind, curtain, 0.85 * g.hair), (body, torso, f.cloth)):
+        canvas, before = patch.cut(colours), patch.cut(Z)
+        _lay(canvas, colour, depth > before)
+        patch.paste(colours, canvas)
+        patch.paste(Z, np.maximum(before, depth))
+    canvas = scalp.cut(colours)
+    _lay(canvas, f.shell_colour * (tone + f.cap * (0.9 - tone)), cover)
+    scalp.paste(colours, canvas)
+    scalp.paste(Z, np.maximum(scalp.cut(Z), shell + _FAR * (cover < 0.5)))
 
 
 def _backdrop(f: Params, size: int) -> F32:
@@ -460,44 +500,14 @@ def _expose(f: Params, size: int) -> F32:
     X, Y, gap = across * a - down * b + X0, Y0 - across * b - down * a, np.sqrt(a * a + b * b) / side
     Z = _flesh(f, X, Y, side)
 
-    x, y = _on_face(f, X, Y, Z)
-    colours = np.empty((3, *x.shape), dtype=np.float32)
-    colours[:] = f.skin
-    for paint, box, trait in _FEATURES:
-        some = f.who(trait) if trait else slice(None)
-        patch = _Patch(side, box, some)
-        canvas = patch.cut(colours)
-        paint(f.among(some) if trait else f, canvas, patch.cut(x), patch.cut(y), 1.5 * gap[some])
-        patch.paste(colours, canvas)
-
-    scalp, long = _Patch(side, _SCALP), _Patch(side, (0, 1, 0, 1), f.who("hair_length"))
-    shell, cover, tone = _hair(f, *(scalp.cut(a) for a in (X, Y, Z)))
-    g = f.among(f.who("hair_length"))
-    x, y = long.cut(X), long.cut(Y)
-    curtain = _depth(g.curtain, x, y)
-    curtain += _FAR * (_trace(g, 1, x, y, curtain) < 0.3 - g.hair_length)
-    _cover(long, colours, Z, 0.85 * g.hair, curtain)
-    body = _Patch(side, _NECK)
-    _cover(body, colours, Z, f.cloth, _depth(f.torso, body.cut(X), body.cut(Y)))
-    canvas = scalp.cut(colours)
-    _lay(canvas, f.shell_colour * (tone + f.cap * (0.9 - tone)), cover)
-    scalp.paste(colours, canvas)
-    scalp.paste(Z, np.maximum(scalp.cut(Z), shell + _FAR * (cover < 0.5)))
-
+    colours = _paint(f, X, Y, Z, side, 1.5 * gap)
+    _dress(f, colours, X, Y, Z, side)
     _illuminate(f, colours, Z, side, gap)
     seen = (Z > _FAR / 2).astype(np.float32)
     colours *= seen
     light, behind = _halve(colours, side), _backdrop(f, size)
     light += (1 - _halve(seen, side)) * behind * behind
     return light
-
-
-def _cover(patch: _Patch, colours: F32, Z: F32, colour: F32, depth: F32) -> None:
-    """Set a surface of one colour into the scene, where it is nearest."""
-    canvas, before = patch.cut(colours), patch.cut(Z)
-    _lay(canvas, colour, depth > before)
-    patch.paste(colours, canvas)
-    patch.paste(Z, np.maximum(before, depth))
 
 
 def _develop(f: Params, light: F32, key: U64) -> NDArray[np.uint8]:
