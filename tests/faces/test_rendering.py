@@ -7,9 +7,9 @@ import pytest
 from numpy.typing import NDArray
 
 from damnatio.errors import DamnatioError
-from damnatio.faces import anatomy, rendering
-from damnatio.faces.anatomy import F32, Params
-from damnatio.faces.rendering import render
+from damnatio.faces.synthetic import anatomy, rendering
+from damnatio.faces.synthetic.anatomy import F32, Params
+from damnatio.faces.synthetic.rendering import render
 
 
 def names(count: int, start: int = 0) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:

@@ -67,7 +67,7 @@ def test_the_mechanism_lowers_mated_similarity_on_the_sphere(name: str) -> None:
     assert np.allclose(np.linalg.norm(paths, axis=2), 1, atol=1e-5)
     assert np.allclose(np.linalg.norm(others, axis=1), 1)
 
-    def mated(points: np.ndarray) -> float:  # type: ignore[type-arg]
+    def mated(points: np.ndarray) -> float:
         return float((points @ points.T)[~np.eye(IMAGES, dtype=bool)].mean())
 
     assert mated(paths[-1]) < mated(paths[0]) - 0.1

@@ -14,9 +14,6 @@ from damnatio.recipe import Count, FaceSettings
 from damnatio.tables import Table
 from damnatio.workspace import content_key
 
-RENDERER = {"synthetic", "rendering", "anatomy"}
-"""The files that decide what a face looks like: a change in one of them makes other images."""
-
 
 @SOURCES.register("synthetic")
 class Synthetic(FaceSource):
@@ -34,10 +31,9 @@ class Synthetic(FaceSource):
         seed: int = Field(1, ge=0)
 
     def fingerprint(self) -> Any:
-        renderer = sorted(Path(__file__).parent.glob("*.py"))
-        return content_key(
-            [hashlib.sha256(file.read_bytes()).hexdigest() for file in renderer if file.stem in RENDERER]
-        )
+        """The code of the renderer: a change in any of its files makes other images."""
+        files = sorted(Path(__file__).parent.glob("*.py"))
+        return content_key([hashlib.sha256(file.read_bytes()).hexdigest() for file in files])
 
     def index(self) -> Table:
         """As on the web, most identities have few images and some have many: 1 + geometric above the least number."""
@@ -62,7 +58,7 @@ class Synthetic(FaceSource):
         )
 
     def read(self, rows: Table) -> list[NDArray[np.uint8] | UnreadableError]:
-        from damnatio.faces.rendering import render
+        from damnatio.faces.synthetic.rendering import render
 
         identities = np.array([int(name) for name in rows["identity"]])
         return list(render(self.settings.seed, identities, rows["instance"], rows["shot"], self.settings.size))
