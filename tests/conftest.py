@@ -28,6 +28,7 @@ TINY = [
     "model.dim=32",
     "train.epochs=2",
     "train.batch=32",
+    "forget.methods=[HD, OF]",
     "forget.epochs=1",
     "forget.batch=32",
     "forget.identities_per_batch=3",

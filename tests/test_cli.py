@@ -177,6 +177,14 @@ MISTAKES = [
     (["--set", "partitions.control=500"], "partitions.control (500) is drawn from partitions.retain (24)"),
     (["--set", "seed"], "write it as section.key=value"),
     (["--set", "faces.size=16"], "faces.size"),
+    (["--set", "forget.methods=[original]"], "'original' is f* itself"),
+    (["--set", "forget.methods=[HD, HD]"], "forget.methods names one of them twice"),
+    (["--set", "forget.scales=[]"], "forget.scales"),
+    (["--set", "train.warmup_epochs=9"], "warmup_epochs (9) must be less than epochs (2)"),
+    (["--set", "train.lr=.inf"], "train.lr"),
+    (["--set", "model.head_options={h: 1}"], "the head 'cosface' takes no such option (h)"),
+    (["--set", "forget.settings.CURE.clusters=500", "--set", "forget.methods=[CURE]"], "CURE: 500 clusters of"),
+    (["--set", "partitions.forget_train=0.1"], "HD works on pairs of images"),
 ]
 
 
@@ -231,3 +239,35 @@ def test_an_interruption_says_how_to_go_on(
     monkeypatch.setattr("damnatio.partitions.write", interrupt)
     assert main(["partitions", "demo", "--run", str(tmp_path / "run"), *tiny]) == 130
     assert "the same command goes on from there" in capsys.readouterr().err
+
+
+def test_a_run_without_a_method_reports_the_original_alone(tmp_path: Path, tiny: list[str]) -> None:
+    for methods in ("[]", "[FT]"):
+        assert main(["run", "demo", "--run", str(tmp_path / "run"), *tiny, "--set", f"forget.methods={methods}"]) == 0
+    assert {row["method"] for row in results(tmp_path / "run")} == {"original", "FT"}
+
+
+def test_an_edited_method_is_trained_anew_and_the_others_are_not(
+    tmp_path: Path, tiny: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = ["forget", "demo", "--run", str(tmp_path / "run"), *tiny]
+    assert main(run) == 0
+    capsys.readouterr()
+    from damnatio.methods import METHODS
+
+    before = METHODS.fingerprint
+    monkeypatch.setattr(METHODS, "fingerprint", lambda name: "edited" if name == "OF" else before(name))
+    assert main(run) == 0
+    made = [line.split()[1] for line in capsys.readouterr().out.splitlines() if " s " in line]
+    assert made == ["S1-OF"]
+
+
+def test_a_methods_fingerprint_covers_what_it_builds_on() -> None:
+    from damnatio.methods import METHODS
+    from damnatio.registry import _parts_behind
+
+    behind = {module.__name__ for module in _parts_behind(sys.modules[METHODS.get("GA").__module__])}
+    assert {"damnatio.methods.gradient_ascent", "damnatio.methods.neggrad_plus", "damnatio.heads.cosface"} <= behind
+    frame = {module.__name__ for module in _parts_behind(sys.modules[METHODS.get("OF").__module__])}
+    assert "damnatio.frames" in frame
+    assert "damnatio.recipe" not in frame

@@ -53,13 +53,19 @@ def parser() -> argparse.ArgumentParser:
         stage = verbs.add_parser(verb, parents=[_common("demo")], help=text, description=text[3:] + ".")
         if verb == "faces":
             stage.add_argument("--sheet", type=Path, metavar="PNG", help="draw identities as rows, images as columns")
-            stage.add_argument("--rows", type=int, default=10, help="identities on the sheet (10)")
-            stage.add_argument("--columns", type=int, default=10, help="images of each (10)")
+            stage.add_argument("--rows", type=_positive, default=10, help="identities on the sheet (10)")
+            stage.add_argument("--columns", type=_positive, default=10, help="images of each (10)")
     found = verbs.add_parser("findings", help="check the paper's eight findings on one or more finished runs")
     found.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folders of runs; several compare backbones")
     listing = verbs.add_parser("ls", help="list methods, backbones, heads, sources or recipes")
     listing.add_argument("kind", choices=["methods", "backbones", "heads", "sources", "recipes"])
     return top
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"a whole number from 1 up, not {text!r}")
+    return int(text)
 
 
 def _common(recipe: str | None) -> argparse.ArgumentParser:
@@ -100,6 +106,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except MemoryError:
+        return _fail("Out of memory. Lower the batch or evaluate.nonmated_pairs; finished stages are kept.")
     except OSError as error:
         if error.errno == errno.ENOSPC or "No space left" in str(error):
             return _fail(
@@ -140,7 +148,7 @@ def _faces(pipeline: "Pipeline", options: argparse.Namespace) -> None:
 
 def _every_model(stage: str) -> Callable[["Pipeline", argparse.Namespace], None]:
     def work(pipeline: "Pipeline", options: argparse.Namespace) -> None:
-        from damnatio.pipeline import ORIGINAL
+        from damnatio.evaluating import ORIGINAL
 
         forget = pipeline.recipe.forget
         first = [] if stage == "altered" else [ORIGINAL]

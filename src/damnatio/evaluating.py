@@ -43,6 +43,8 @@ CROSS_GROUPS = ("FtrxFtr", "FevxFev")
 SEARCH_GROUPS = {"R": "D", "T": "D", "Ftr": "D", "Fev": "Dev"}
 """1:N groups, and the calibration of the gallery that each is searched in: `Dev` holds forget-eval templates."""
 CURVE_TARGETS = [round(mantissa * 10.0**power, -power + 2) for power in range(-6, 0) for mantissa in MANTISSAS]
+ORIGINAL = "original"
+"""the name of f* where methods are named"""
 COLUMNS = ("task", "group", "operating_point", "metric", "value", "count")
 
 Row = tuple[str, str, float, str, float, int]
@@ -169,19 +171,14 @@ def measure(
             if point.warning:
                 text = f"{rate} = {point.warning}"
                 warnings.append({"task": task, "group": group, "operating_point": point.target, "warning": text})
-    for name, suffix in (("own", ""), ("f*", "_fixed")):
-        for place, target in enumerate(targets):
-
-            def threshold(task: str, group: str, name: str = name, place: int = place, target: float = target) -> float:
-                if name == "f*" and reference is not None:
-                    return reference.thresholds[task, group, target]
-                return calibrations[task, group][place].threshold
-
-            rows += _rates(c, target, threshold("1:1", "D"), suffix)
+    own = {(task, group, p.target): p.threshold for (task, group), points in calibrations.items() for p in points}
+    for suffix, thresholds in (("", own), ("_fixed", reference.thresholds if reference else own)):
+        for target in targets:
+            rows += _rates(c, target, thresholds["1:1", "D", target], suffix)
             for group, gallery in SEARCH_GROUPS.items():
-                own, best = c.searches[group]
-                share = true_positive_rate(own, best, threshold("1:N", gallery))
-                rows.append(("1:N", group, target, f"TPIR{suffix}", share, len(own)))
+                mine, best = c.searches[group]
+                share = true_positive_rate(mine, best, thresholds["1:N", gallery, target])
+                rows.append(("1:N", group, target, f"TPIR{suffix}", share, len(mine)))
     rows += _distances(c, reference or Reference({}, c.mated["R"], c.nonmated["R"]))
     return rows, warnings
 

@@ -5,6 +5,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from damnatio.captures import groups_of
+from damnatio.errors import DamnatioError
 from damnatio.faces.base import Faces
 from damnatio.methods import METHODS
 from damnatio.methods.base import ForgetSet
@@ -25,12 +27,20 @@ def forgetting_job(recipe: Recipe, faces: Faces, partitions: Table, original: Pa
     """Fine-tuning of f* under the row `label` of the recipe at a scale."""
     settings = method_settings(recipe, label)
     images = forget_set(partitions, recipe.partitions.scales, scale)
+    kind = METHODS.get(settings.method)
+    single = [group for group in groups_of(images.identities) if len(group) == 1]
+    if kind.pairs and single:
+        name = partitions["identity"][images.images[single[0][0]]]
+        raise DamnatioError(
+            f"{label} works on pairs of images, and {len(single)} forget identities have one forget-train image, "
+            f"{name} among them: raise partitions.forget_min_images or partitions.forget_train."
+        )
     torch.manual_seed(recipe.seed)
     backbone, card = load_backbone(original)
     frozen, _ = load_backbone(original)
     frozen.requires_grad_(False)
     head = load_head(recipe.model, original)
-    method = METHODS.get(settings.method)(settings, images, head)
+    method = kind(settings, images, head)
     rows, labels = retain_set(partitions)
     return Job(
         title=f"{scale} {label}",

@@ -18,7 +18,7 @@ from damnatio.errors import DamnatioError
 from damnatio.heads import HEADS
 from damnatio.heads.base import Head
 from damnatio.recipe import ModelSettings
-from damnatio.workspace import write_atomically
+from damnatio.workspace import atomic_file, write_atomically
 
 WEIGHTS, HEAD, CARD = "model.safetensors", "head.safetensors", "card.json"
 
@@ -68,12 +68,8 @@ def new_head(settings: ModelSettings, classes: int) -> Head:
 
 def save_tensors(tensors: dict[str, Tensor], path: Path, metadata: dict[str, str] | None = None) -> None:
     """Tensors to a safetensors file, atomically."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    try:
+    with atomic_file(path) as temporary:
         save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, temporary, metadata)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def save_model(backbone: nn.Module, head: Head | None, card: Card, folder: Path) -> None:

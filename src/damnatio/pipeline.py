@@ -2,6 +2,9 @@
 
 Each method of `Pipeline` is one stage. It asks for the stages before it, says what its output depends on, and computes
 only what is not on disk. What a stage computes stands in the stage's own module.
+
+The code of a stage that takes seconds is part of its key: an edit computes it anew. That of a training is not, but for
+the method, the network and the head: nobody wants to train f* again because a comment changed.
 """
 
 from functools import cached_property
@@ -10,13 +13,14 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from damnatio.evaluating import ORIGINAL
 from damnatio.faces import SOURCES
 from damnatio.faces.base import Faces, FaceSource, collect
 from damnatio.recipe import Recipe, method_settings
+from damnatio.registry import code_of
 from damnatio.tables import Table
 from damnatio.workspace import Output, Workspace
 
-ORIGINAL = "original"
 _NO_EFFECT = {"workers", "log_every", "checkpoint_seconds", "cache_gb"}
 """Settings that change how a result is reached and never the result: no key depends on them."""
 
@@ -34,29 +38,30 @@ class Pipeline:
         )
 
     def captures(self) -> Output:
-        from damnatio.captures import find_captures
+        from damnatio import captures
 
         faces = self.faces()
         threshold = self.recipe.captures.threshold
         return self._stage(
             "2-captures",
             "all",
-            _plain(self.recipe.captures),
+            {**_plain(self.recipe.captures), "code": code_of(captures)},
             {"faces": faces},
-            lambda folder: find_captures(self.images(faces), threshold, folder),
+            lambda folder: captures.find_captures(self.images(faces), threshold, folder),
         )
 
     def partitions(self) -> Output:
-        from damnatio.partitions import draw, write
+        from damnatio import partitions
 
         settings, seed = self.recipe.partitions, self.recipe.seed
         captures = self.captures()
 
         def build(folder: Path) -> None:
-            table = draw(Table.read(captures.path / "captures.parquet"), settings, seed)
-            write(table, settings.scales, folder)
+            table = partitions.draw(Table.read(captures.path / "captures.parquet"), settings, seed)
+            partitions.write(table, settings.scales, folder)
 
-        return self._stage("3-partitions", "all", {**_plain(settings), "seed": seed}, {"captures": captures}, build)
+        keyed = {**_plain(settings), "seed": seed, "code": code_of(partitions)}
+        return self._stage("3-partitions", "all", keyed, {"captures": captures}, build)
 
     def original(self) -> Output:
         """f*: trained on the retain identities."""
@@ -126,7 +131,8 @@ class Pipeline:
         return self._stage("6-embed", name, {}, inputs, build)
 
     def evaluation(self, scale: str, label: str) -> Output:
-        from damnatio.evaluating import compare, measure, reference_of, write
+        from damnatio import comparing, evaluating
+        from damnatio.metrics import distributions, identification, verification
 
         recipe, settings = self.recipe, self.recipe.evaluate
         partitions, embeddings = self.partitions(), self.embeddings(scale, label)
@@ -139,21 +145,24 @@ class Pipeline:
 
             units, rows = load_embeddings(embeddings.path)
             scales = recipe.partitions.scales
-            scores = compare(units, rows, self._table(partitions), scales, scale, settings.nonmated_pairs, recipe.seed)
-            reference = reference_of(inputs["original"].path) if label != ORIGINAL else None
-            write(scores, *measure(scores, settings.operating_points, reference), folder)
+            table, most = self._table(partitions), settings.nonmated_pairs
+            scores = evaluating.compare(units, rows, table, scales, scale, most, recipe.seed)
+            reference = evaluating.reference_of(inputs["original"].path) if label != ORIGINAL else None
+            evaluating.write(scores, *evaluating.measure(scores, settings.operating_points, reference), folder)
 
-        keyed = {"scale": scale, "seed": recipe.seed, **_plain(settings)}
+        code = code_of(evaluating, comparing, distributions, identification, verification)
+        keyed = {"scale": scale, "seed": recipe.seed, "code": code, **_plain(settings)}
         del keyed["embed_batch"]
         return self._stage("7-evaluate", f"{scale}-{label}", keyed, inputs, build)
 
     def report(self) -> Path:
-        from damnatio.reporting import Evaluated, write_report
+        from damnatio import findings, reporting
+        from damnatio.presentation import figures, layouts, mechanism, tables
 
         recipe = self.recipe
         partitions, original = self.partitions(), self.original()
         evaluated = [
-            Evaluated(scale, label, self.evaluation(scale, label).path)
+            reporting.Evaluated(scale, label, self.evaluation(scale, label).path)
             for scale in recipe.forget.scales
             for label in (ORIGINAL, *recipe.forget.methods)
         ]
@@ -161,9 +170,11 @@ class Pipeline:
         inputs |= {f"{e.scale}-{e.label}": self.evaluation(e.scale, e.label) for e in evaluated}
         return self.workspace.publish(
             "report",
-            {"recipe": _plain(recipe)},
+            {"recipe": _plain(recipe), "code": code_of(reporting, findings, figures, layouts, mechanism, tables)},
             inputs,
-            lambda folder: write_report(recipe, self.images(self.faces()), inputs, evaluated, original.path, folder),
+            lambda folder: reporting.write_report(
+                recipe, self.images(self.faces()), inputs, evaluated, original.path, folder
+            ),
         )
 
     # --- what stages share ------------------------------------------------------------------------------------------

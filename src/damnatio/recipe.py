@@ -18,10 +18,12 @@ if TYPE_CHECKING:
 Model = TypeVar("Model", bound=BaseModel)
 Share = Annotated[float, Field(gt=0, lt=1)]
 Count = Annotated[int, Field(ge=1)]
+Label = Annotated[str, Field(pattern=r"^[\w.+-]+$")]
+"""a name that can stand in a file's"""
 
 
 class Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class FaceSettings(Section):
@@ -48,7 +50,7 @@ class PartitionSettings(Section):
     test: Count = 1_000
     development: int = Field(35_850, ge=2)
     distractors: int = Field(50_000, ge=0)
-    scales: dict[str, Count] = Field({"S1": 1_000, "S2": 5_000}, min_length=1)
+    scales: dict[Label, Count] = Field({"S1": 1_000, "S2": 5_000}, min_length=1)
     min_images: Count = Field(4, description="images of an identity of the control, the test or the development set")
     forget_min_images: int = Field(4, ge=2, description="capture instances of a forget identity")
     forget_train: Share = Field(0.8, description="share of a forget identity's images on which the losses operate")
@@ -69,7 +71,7 @@ class Optimisation(Section):
     """What the training loop needs, for f* and for every method alike."""
 
     epochs: Count = 40
-    batch: int = Field(128, ge=2, description="retain images a step, over all processes")
+    batch: int = Field(128, ge=2, description="retain images a step")
     optimiser: Literal["sgd", "adamw"] = "sgd"
     momentum: float = Field(0.9, ge=0, lt=1)
     weight_decay: float = Field(5e-4, ge=0)
@@ -82,6 +84,12 @@ class Optimisation(Section):
     log_every: Count = 20
     checkpoint_seconds: float = Field(30.0, ge=0)
 
+    @model_validator(mode="after")
+    def _warm_up_ends(self) -> "Optimisation":
+        if self.warmup_epochs >= self.epochs:
+            raise ValueError(f"warmup_epochs ({self.warmup_epochs:g}) must be less than epochs ({self.epochs})")
+        return self
+
 
 class TrainSettings(Optimisation):
     lr: float = Field(0.1, gt=0)
@@ -90,8 +98,8 @@ class TrainSettings(Optimisation):
 class ForgetSettings(Optimisation):
     """Fine-tuning from f* (IV-B). A method's learning rate, weights and margins are its own, under `settings`."""
 
-    scales: list[str] = ["S1", "S2"]
-    methods: list[str] = ["HD", "OF"]
+    scales: list[Label] = Field(["S1", "S2"], min_length=1)
+    methods: list[Label] = ["CURE", "NG+", "PD", "HD", "CP", "EC", "OF"]
     settings: dict[str, dict[str, Any]] = Field({}, description="by method; `method: OF` under another name adds a row")
     identities_per_batch: Count = 8
     images_per_identity: int = Field(8, ge=2)
@@ -117,7 +125,7 @@ class EvaluateSettings(Section):
 
 class Recipe(Section):
     name: str = Field(pattern=r"^[\w.-]+$")
-    seed: int = Field(1, ge=0)
+    seed: int = Field(1, ge=0, lt=2**63)
     plugins: list[str] = Field([], description="Python files to import first: methods and parts of your own")
     threads: int = Field(0, ge=0, description="processor threads; 0 takes one a core")
     faces: SerializeAsAny[FaceSettings]
@@ -137,6 +145,11 @@ class Recipe(Section):
             if scale not in counts.scales:
                 known = nearest(scale, counts.scales).rstrip(".")
                 raise ValueError(f"forget.scales: there is no scale '{scale}'.{known}")
+        for key, names in (("scales", self.forget.scales), ("methods", self.forget.methods)):
+            if len(set(names)) < len(names):
+                raise ValueError(f"forget.{key} names one of them twice")
+        if "original" in self.forget.methods:
+            raise ValueError("forget.methods: 'original' is f* itself and always there")
         return self
 
 
@@ -164,10 +177,10 @@ def load(source: str | Path, overrides: Sequence[str] = ()) -> Recipe:
 def _check_names(recipe: Recipe) -> None:
     """A misspelt part is told now, not after an hour of the stages before it."""
     from damnatio.backbones import BACKBONES
-    from damnatio.heads import HEADS
+    from damnatio.models import new_head
 
     BACKBONES.get(recipe.model.backbone)
-    HEADS.get(recipe.model.head)
+    new_head(recipe.model, classes=1)
 
 
 def method_settings(recipe: Recipe, label: str, source: str | Path = "") -> "MethodSettings":

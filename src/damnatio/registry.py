@@ -10,14 +10,16 @@ The files of the folder are imported at the first look-up, not before: `damnatio
 
 import hashlib
 import importlib
-import inspect
 import pkgutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Generic, TypeVar
 
 from damnatio.errors import DamnatioError, nearest
 
+PARTS = ("damnatio.methods.", "damnatio.heads.", "damnatio.backbones.", "damnatio.faces.", "damnatio.frames.")
 T = TypeVar("T")
 P = TypeVar("P")
 
@@ -53,9 +55,10 @@ class Registry(Generic[T]):
         return self._parts[name]
 
     def fingerprint(self, name: str) -> str:
-        """The content of the file that defines the part: an edited method is never served from an earlier run."""
-        source = Path(inspect.getfile(self.get(name)))  # type: ignore[arg-type]
-        return hashlib.sha256(source.read_bytes()).hexdigest()[:16]
+        """The content of the file that defines the part and of the parts that it builds on: an edited method is never
+        served from an earlier run."""
+        part: Any = self.get(name)
+        return code_of(*_parts_behind(sys.modules[part.__module__]))
 
     def _load(self) -> None:
         if not self._loaded:
@@ -63,3 +66,22 @@ class Registry(Generic[T]):
             folder: Any = importlib.import_module(self._package)
             for module in pkgutil.iter_modules(folder.__path__):
                 importlib.import_module(f"{self._package}.{module.name}")
+
+
+def code_of(*modules: ModuleType) -> str:
+    """A hash of the code of modules, whatever their order."""
+    digests = sorted(hashlib.sha256(Path(str(module.__file__)).read_bytes()).hexdigest() for module in modules)
+    return hashlib.sha256("".join(digests).encode()).hexdigest()[:16]
+
+
+def _parts_behind(module: ModuleType) -> set[ModuleType]:
+    """The module and the other parts that it uses, near or far; not the machinery that all of them stand on."""
+    found, waiting = {module}, [module]
+    while waiting:
+        for value in list(vars(waiting.pop()).values()):
+            name = getattr(value, "__module__", None) or ""
+            behind = sys.modules.get(name)
+            if behind is not None and behind not in found and f"{name}.".startswith(PARTS):
+                found.add(behind)
+                waiting.append(behind)
+    return found

@@ -19,13 +19,14 @@ from damnatio import __version__, findings
 from damnatio.captures import groups_of, pixel_distances
 from damnatio.embedding import embed
 from damnatio.errors import DamnatioError
-from damnatio.evaluating import COLUMNS
+from damnatio.evaluating import COLUMNS, ORIGINAL
 from damnatio.faces.base import Faces
+from damnatio.methods import METHODS
 from damnatio.models import load_backbone
 from damnatio.partitions import FORGET
 from damnatio.presentation import figures, layouts
-from damnatio.presentation.layouts import ORIGINAL, Results
-from damnatio.presentation.mechanism import mechanisms
+from damnatio.presentation.layouts import Results
+from damnatio.presentation.mechanism import ON_THE_SPHERE, mechanisms
 from damnatio.presentation.tables import Grid
 from damnatio.recipe import Recipe, method_settings
 from damnatio.tables import Table, codes_of
@@ -61,9 +62,10 @@ def write_report(
         write_atomically(folder / f"{grid.name}.md", grid.markdown())
         write_atomically(folder / f"{grid.name}.csv", grid.csv())
         write_atomically(folder / f"{grid.name}.tex", grid.latex())
+    titles = headings(recipe)
     drawn = [
         figures.Drawn(
-            e.scale, e.label, load_file(e.path / "sketches.safetensors"), Table.read(e.path / "curves.parquet")
+            e.scale, titles[e.label], load_file(e.path / "sketches.safetensors"), Table.read(e.path / "curves.parquet")
         )
         for e in evaluated
     ]
@@ -84,14 +86,19 @@ def write_report(
         caption = "Pairs of images of one identity, with their pixel distance δ and their similarity s under f*."
         shown.append(("captures", "Capture instances", caption, True))
     kinds = dict.fromkeys(method_settings(recipe, label).method for label in recipe.forget.methods)
-    mechanisms([kind for kind in kinds if kind != "FT"], folder)  # fine-tuning alone moves no forget image
-    caption = (
-        "One identity's images under gradient descent on each loss, on the unit sphere; others on the dotted circle."
-    )
-    shown.append(("mechanism", "Mechanism of each forget loss", caption, False))
+    if moving := [kind for kind in kinds if kind in ON_THE_SPHERE]:
+        mechanisms(moving, folder)
+        caption = "One identity's images under gradient descent on each loss; other identities on the dotted circle."
+        shown.append(("mechanism", "Mechanism of each forget loss, on the unit sphere", caption, False))
     found = findings.judge([(results, warnings)])
     write_atomically(folder / "findings.md", findings.markdown(found))
     _write_page(recipe, results, warnings, grids, shown, found, folder)
+
+
+def headings(recipe: Recipe) -> dict[str, str]:
+    """What each model is called in tables and figures; a double dagger marks a reconstruction."""
+    rebuilt = {m for m in recipe.forget.methods if METHODS.get(method_settings(recipe, m).method).reconstruction}
+    return {ORIGINAL: "f*", **{m: f"{m}‡" if m in rebuilt else m for m in recipe.forget.methods}}
 
 
 def long_results(backbone: str, evaluated: Sequence[Evaluated]) -> tuple[Table, Table]:
@@ -108,7 +115,7 @@ def long_results(backbone: str, evaluated: Sequence[Evaluated]) -> tuple[Table, 
 
 def grids_of(recipe: Recipe, results: Table, warnings: Table, counts: Table) -> list[Grid]:
     """The tables of a report, in the paper's order."""
-    look_up = Results(results, _doubts(warnings))
+    look_up = Results(results, _doubts(warnings), headings(recipe))
     scales, methods = recipe.forget.scales, [ORIGINAL, *recipe.forget.methods]
     points = recipe.evaluate.operating_points
     return [
@@ -209,12 +216,14 @@ def _write_page(
 
 def _cards(recipe: Recipe, results: Table, warnings: Table) -> list[dict[str, str]]:
     """What a reader wants to know first: what each model does with strangers and with the forgotten."""
-    look_up, scale, point = Results(results, ()), recipe.forget.scales[0], recipe.evaluate.operating_points[-1]
+    titles = headings(recipe)
+    look_up = Results(results, (), titles)
+    scale, point = recipe.forget.scales[0], recipe.evaluate.operating_points[-1]
     cards = []
     for method in (ORIGINAL, *recipe.forget.methods):
         test = look_up(scale, method, "1:1", "T", "TMR", point)
         unseen = look_up(scale, method, "1:1", "Fev-Fev", "TMR", point)
-        title = f"{layouts.title_of(method)}: test → forget-eval TMR at FMR {point:g}"
+        title = f"{titles[method]}: test → forget-eval TMR at FMR {point:g}"
         cards.append({"value": f"{test:.3f} → {unseen:.3f}", "title": title})
     return cards
 
@@ -232,7 +241,7 @@ def _text(value: Any) -> Any:
 def terminal_tables(recipe: Recipe, folder: Path) -> list[Any]:
     """The report's tables for a terminal: the rates and the distances."""
     results, warnings = read_report(folder)
-    look_up = Results(results, _doubts(warnings))
+    look_up = Results(results, _doubts(warnings), headings(recipe))
     scales, methods = recipe.forget.scales, [ORIGINAL, *recipe.forget.methods]
     grids = [
         layouts.rates(look_up, scales, methods, recipe.evaluate.operating_points),

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from damnatio.errors import DamnatioError
+from damnatio.workspace import atomic_file
 
 Column = NDArray[Any]
 
@@ -50,9 +51,8 @@ class Table:
         return Table({name: np.concatenate([t[name] for t in tables]) for name in tables[0].columns})
 
     def write(self, path: Path) -> None:
-        temporary = path.with_name(f".{path.name}.tmp")
-        pq.write_table(pa.table({name: pa.array(column) for name, column in self.columns.items()}), temporary)
-        temporary.replace(path)
+        with atomic_file(path) as temporary:
+            pq.write_table(pa.table({name: pa.array(column) for name, column in self.columns.items()}), temporary)
 
     @staticmethod
     def read(path: Path, columns: Sequence[str] | None = None) -> "Table":

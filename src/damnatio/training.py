@@ -29,6 +29,7 @@ from damnatio.progress import progress
 from damnatio.recipe import Optimisation, Recipe
 from damnatio.sampling import Batch, Batches, ForgetSampler, RetainSampler, Rows
 from damnatio.tables import Table
+from damnatio.workspace import write_atomically
 
 CHECKPOINT, METRICS = "checkpoint.safetensors", "metrics.jsonl"
 
@@ -81,8 +82,6 @@ class _Loop:
         self.retain = RetainSampler(job.rows, job.labels, self.settings.batch, job.seed)
         self.steps = self.settings.epochs * self.retain.steps_per_epoch
         self.warmup = round(self.settings.warmup_epochs * self.retain.steps_per_epoch)
-        if self.warmup >= self.steps:
-            raise DamnatioError(f"warmup_epochs ({self.settings.warmup_epochs}) must be less than the epochs.")
         forgetting = job.forgetting
         sampler = None
         if forgetting:
@@ -109,6 +108,7 @@ class _Loop:
             batch_size=None,
             num_workers=self.settings.workers,
             collate_fn=_as_it_is,
+            generator=torch.Generator(),  # a loader must not draw from the stream that a resumed network goes on with
         )
         images_per_step = self.settings.batch
         saved = logged = time.monotonic()
@@ -263,7 +263,7 @@ def _forget_lines_after(metrics: Path, step: int) -> None:
     if metrics.exists():
         lines = [line for line in metrics.read_text().splitlines() if line.endswith("}")]
         kept = [line for line in lines if json.loads(line)["step"] <= step]
-        metrics.write_text("".join(f"{line}\n" for line in kept))
+        write_atomically(metrics, "".join(f"{line}\n" for line in kept))
 
 
 def _optimiser(parameters: list[nn.Parameter], settings: Optimisation, lr: float) -> torch.optim.Optimizer:

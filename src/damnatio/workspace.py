@@ -19,7 +19,8 @@ import platform
 import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,11 +52,17 @@ def content_key(content: Any) -> str:
 
 def write_atomically(path: Path, content: bytes | str) -> None:
     """The file is either what it was or what it shall be, whenever the machine stops."""
+    with atomic_file(path) as temporary:
+        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+@contextmanager
+def atomic_file(path: Path) -> Iterator[Path]:
+    """A path to write to, that takes the place of `path` when it is whole and on the disk."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with temporary.open("wb") as file:
-            file.write(content.encode() if isinstance(content, str) else content)
-            file.flush()
+        yield temporary
+        with temporary.open("rb") as file:
             os.fsync(file.fileno())
         temporary.replace(path)
     finally:

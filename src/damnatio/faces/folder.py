@@ -31,9 +31,10 @@ class Folder(FaceSource):
         root: Path
         resize: bool = Field(False, description="bring images of another size to `size`; else they are skipped")
 
-    def __init__(self, settings: Any) -> None:
-        super().__init__(settings)
-        self._pool = ThreadPoolExecutor(max_workers=os.cpu_count())
+    @property
+    def _root(self) -> Path:
+        root: Path = self.settings.root
+        return root.expanduser()
 
     def fingerprint(self) -> Any:
         return content_key([(name, *_state(path)) for _, name, path in self._files()])
@@ -43,11 +44,12 @@ class Folder(FaceSource):
         return Table({"image": [name for _, name, _ in files], "identity": [identity for identity, _, _ in files]})
 
     def read(self, rows: Table) -> list[NDArray[np.uint8] | UnreadableError]:
-        return list(self._pool.map(self._read_one, rows["image"]))
+        with ThreadPoolExecutor(os.cpu_count()) as pool:  # not kept: threads do not survive a fork into a worker
+            return list(pool.map(self._read_one, rows["image"]))
 
     def _files(self) -> list[tuple[str, str, Path]]:
         """(identity, image name, path) of every image, in a fixed order."""
-        root: Path = self.settings.root
+        root = self._root
         try:
             identities = sorted(entry for entry in root.iterdir() if entry.is_dir())
             files = [
@@ -71,7 +73,7 @@ class Folder(FaceSource):
 
     def _read_one(self, name: str) -> NDArray[np.uint8] | UnreadableError:
         try:
-            return self._fitted(decode((self.settings.root / name).read_bytes()))
+            return self._fitted(decode((self._root / name).read_bytes()))
         except UnreadableError as error:
             return error
         except OSError as error:

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from damnatio.evaluating import AVERAGED
 from damnatio.faces.base import Images
 from damnatio.metrics.distributions import EDGES
-from damnatio.presentation.layouts import title_of
 from damnatio.tables import Table
 
 FIGURE_FMR = 1e-3
@@ -40,7 +39,7 @@ class Drawn:
     """What a figure needs of one evaluated model."""
 
     scale: str
-    method: str
+    title: str
     sketches: dict[str, NDArray[np.int64]]
     curves: Table
 
@@ -79,7 +78,7 @@ def distributions(models: Sequence[Drawn], folder: Path, name: str) -> None:
                     axis.set_title(title)
                 if model is models[-1]:
                     axis.set_xlabel("cosine similarity")
-            row[0].set_ylabel(title_of(model.method), rotation=0, ha="right", va="center", fontsize=10)
+            row[0].set_ylabel(model.title, rotation=0, ha="right", va="center", fontsize=10)
         figure.suptitle(
             f"{models[0].scale}: mated (solid) and non-mated (dashed) scores; dotted: threshold at FMR {FIGURE_FMR:g}",
             fontsize=9,
@@ -112,7 +111,7 @@ def det(models: Sequence[Drawn], folder: Path) -> None:
         ("1:N", ("R", "T", "Ftr", "Fev"), "FPIR", "TPIR"),
     ]
     scales = list(dict.fromkeys(model.scale for model in models))
-    methods = list(dict.fromkeys(model.method for model in models))
+    titles = list(dict.fromkeys(model.title for model in models))
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(11, 4.8), layout="constrained")
         axes = figure.subplots(2, 5, sharey=True)
@@ -127,13 +126,13 @@ def det(models: Sequence[Drawn], folder: Path) -> None:
                         curve["target"].astype(float),
                         curve["rate"].astype(float),
                         ["-", "--", ":", "-."][scales.index(model.scale) % 4],
-                        color=COLOURS[methods.index(model.method) % len(COLOURS)],
+                        color=COLOURS[titles.index(model.title) % len(COLOURS)],
                         lw=1.2,
                     )
                 axis.set(xscale="log", ylim=(-0.02, 1.02), title=f"{task}  {group}", xlabel=across)
                 axis.grid(color="#dddddd", lw=0.4)
             row[0].set_ylabel(up)
-        lines = [Line2D([], [], color=COLOURS[i % len(COLOURS)], label=title_of(m)) for i, m in enumerate(methods)]
+        lines = [Line2D([], [], color=COLOURS[i % len(COLOURS)], label=m) for i, m in enumerate(titles)]
         lines += [
             Line2D([], [], color="#888888", ls=["-", "--", ":", "-."][i % 4], label=scale)
             for i, scale in enumerate(scales)
@@ -176,7 +175,7 @@ def contact_sheet(rows: Sequence[tuple[str, Images]], path: Path) -> None:
         for x, image in enumerate(images):
             tile = Image.fromarray(image).resize((cell, cell), Image.Resampling.NEAREST)
             sheet.paste(tile, (margin + x * (cell + gap), y * (cell + gap)))
-    sheet.save(path)
+    sheet.save(path, format="PNG")
 
 
 def save(figure: Figure, folder: Path, name: str) -> None:

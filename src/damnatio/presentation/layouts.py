@@ -1,23 +1,24 @@
 """The paper's tables, from the long results of a run."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from damnatio.evaluating import CROSS_GROUPS, FORGET_GROUPS, SEARCH_GROUPS
-from damnatio.methods import METHODS
 from damnatio.presentation.tables import Cell, Grid, best_of
 from damnatio.tables import Table
 
-ORIGINAL = "original"
 DOUBT = "† rests on too few comparisons: see the warnings."
 HIGHER = {"R", "T"}
 """Groups whose rates must stay high; those of all others shall fall."""
 
 
 class Results:
-    """Long results, looked up by what names a number."""
+    """Long results, looked up by what names a number; `titles` are the headings of the models."""
 
-    def __init__(self, results: Table, warnings: Iterable[tuple[str, str, str, str, float]]) -> None:
+    def __init__(
+        self, results: Table, warnings: Iterable[tuple[str, str, str, str, float]], titles: Mapping[str, str]
+    ) -> None:
+        self.titles = titles
         names = ("scale", "method", "task", "group", "metric", "operating_point")
         keys = zip(*(results[name] for name in names), strict=True)
         numbers = zip(results["value"].tolist(), results["count"].tolist(), strict=True)
@@ -39,24 +40,9 @@ def _key(scale: str, method: str, task: str, group: str, metric: str, point: flo
     return scale, method, task, group, metric, "" if math.isnan(point) else f"{point:g}"
 
 
-def title_of(method: str) -> str:
-    """The heading of a model's column; a double dagger marks a reconstruction."""
-    if method == ORIGINAL:
-        return "f*"
-    return f"{method}‡" if is_reconstruction(method) else method
-
-
-def is_reconstruction(method: str) -> bool:
-    return method in METHODS.names() and METHODS.get(method).reconstruction
-
-
-def _footnotes(methods: Sequence[str]) -> list[str]:
-    rebuilt = [method for method in methods if is_reconstruction(method)]
-    return (
-        [f"‡ {', '.join(rebuilt)}: a reconstruction; the original's code and full text are not public."]
-        if rebuilt
-        else []
-    )
+def _footnotes(results: Results) -> list[str]:
+    rebuilt = [title for title in results.titles.values() if title.endswith("‡")]
+    return ["‡ A reconstruction: the original's code and full text are not public."] if rebuilt else []
 
 
 def rates(
@@ -92,7 +78,7 @@ def rates(
     return Grid(
         name="rates-fixed" if fixed else "rates",
         caption=f"Verification and open-set identification of each partition, {whose}",
-        header=["", *[*[title_of(method) for method in methods], "n"] * len(scales)],
+        header=["", *[*[results.titles[method] for method in methods], "n"] * len(scales)],
         rows=rows,
         spans=[("", 1), *[(scale, len(methods) + 1) for scale in scales]],
         breaks=breaks,
@@ -100,7 +86,7 @@ def rates(
             "Best values within 0.002 in bold, f* excluded. ↑ shall stay high, ↓ shall fall. n counts the comparisons, "
             "searches or identities behind each rate.",
             DOUBT,
-            *_footnotes(methods),
+            *_footnotes(results),
         ],
     )
 
@@ -109,7 +95,7 @@ def distances(results: Results, scales: Sequence[str], methods: Sequence[str]) -
     """The paper's Table IV: how near the forget scores come to those of strangers, and what moved in the retain set."""
     wanted = [(f"W1 {group}", group, "W1") for group in FORGET_GROUPS]
     wanted += [("mated", "R", "deformation"), ("non-mated", "RxR", "deformation"), ("footprint", "R", "footprint")]
-    rows = [[Cell(title_of(method))] for method in methods]
+    rows = [[Cell(results.titles[method])] for method in methods]
     for scale in scales:
         for _, group, metric in wanted:
             values = [results(scale, method, "1:1", group, metric) for method in methods]
@@ -124,7 +110,7 @@ def distances(results: Results, scales: Sequence[str], methods: Sequence[str]) -
         spans=[("", 1), *[(scale, len(wanted)) for scale in scales]],
         notes=[
             "In units of the cosine. The footprint is the sum of the two deformations. Best within 0.002 in bold.",
-            *_footnotes(methods),
+            *_footnotes(results),
         ],
     )
 

@@ -21,6 +21,8 @@ from damnatio.methods import METHODS
 from damnatio.methods.base import Context, ForgetBatch, ForgetSet
 from damnatio.presentation.figures import STYLE, save
 
+ON_THE_SPHERE = ("CURE", "NG+", "PD", "HD", "CP", "EC", "OF", "GA")
+"""The methods that can be drawn: they move forget images, and eight of them in three dimensions are enough."""
 IMAGES, OTHERS, STEPS = 8, 6, 250
 SETTINGS = {"CURE": {"clusters": 3}}
 """what eight images in three dimensions ask for beyond the defaults"""

@@ -1,0 +1,62 @@
+"""The demo is a real experiment: its f* recognises strangers, and what it forgets it forgets at a bounded cost.
+
+The slow test trains the demo's own f* and two of its methods, through the command line, with nothing changed but the
+list of methods. The bounds are what a run must reach on any machine, not what it reached on one.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from damnatio.recipe import load
+from damnatio.reporting import read_report
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+def test_the_demo_forgets_and_remembers(tmp_path: Path) -> None:
+    words = ["--set", "forget.methods=[HD, OF]", "--set", "evaluate.operating_points=[0.001, 0.01]"]
+    command = [sys.executable, "-c", "import sys; from damnatio.cli import main; sys.exit(main())"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}  # a second worker has the other core
+    done = subprocess.run([*command, "demo", "--run", str(tmp_path), *words], env=environment, check=False)
+    assert done.returncode == 0
+    results, _ = read_report(tmp_path / "report")
+    numbers = {(r["method"], r["group"], r["metric"], r["operating_point"]): r["value"] for r in results.rows()}
+
+    def rate(method: str, group: str, point: float = 0.01) -> float:
+        return float(numbers[method, group, "TMR", point])
+
+    def w1(method: str, group: str) -> float:
+        (value,) = [v for (m, g, metric, _), v in numbers.items() if (m, g, metric) == (method, group, "W1")]
+        return float(value)
+
+    # f* is an open-set recogniser: these identities were never seen in training
+    assert rate("original", "T") >= 0.95
+    assert rate("original", "T", 0.001) >= 0.75
+    # the frame takes seen images onto the scores of strangers
+    assert rate("OF", "Ftr-Ftr") <= 0.05
+    assert w1("OF", "Ftr-Ftr") <= w1("original", "Ftr-Ftr") / 10
+    # hard dispersion reaches images that it never saw
+    assert rate("HD", "Fev-Fev") <= rate("original", "Fev-Fev") / 2
+    # everybody else is recognised as before
+    for group in ("R", "T"):
+        assert rate("HD", group) >= rate("original", group) - 0.05
+        assert rate("OF", group) >= rate("original", group) - 0.10
+
+
+def test_the_demos_forget_sets_are_the_papers_shares_of_the_retain_set() -> None:
+    partitions = load("demo").partitions
+    assert {scale: count / partitions.retain for scale, count in partitions.scales.items()} == {"S1": 0.01, "S2": 0.05}
+
+
+def test_the_demo_keeps_the_papers_weights_and_margins() -> None:
+    """What differs from section IV-B is how long and how fast it trains, never what is minimised."""
+    recipe = load("demo")
+    for label, settings in recipe.forget.settings.items():
+        assert set(settings) <= {"lr", "refresh"}, label
+    assert (recipe.forget.identities_per_batch, recipe.forget.images_per_identity, recipe.forget.batch) == (8, 8, 128)
+    assert recipe.partitions.forget_train == 0.8
+    assert recipe.captures.threshold == 30
