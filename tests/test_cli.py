@@ -185,6 +185,7 @@ MISTAKES = [
     (["--set", "model.head_options={h: 1}"], "the head 'cosface' takes no such option (h)"),
     (["--set", "forget.settings.CURE.clusters=500", "--set", "forget.methods=[CURE]"], "CURE: 500 clusters of"),
     (["--set", "partitions.forget_train=0.1"], "HD works on pairs of images"),
+    (["--set", "forget.settings.OF={frame: closed, candidates: 9}"], "'candidates' belongs to the greedy frame"),
 ]
 
 

@@ -125,7 +125,7 @@ def test_forget_images_are_split_after_the_others_of_an_instance_are_dropped() -
 
 def forget_of(size: int, train: float = 0.8) -> Counter[object]:
     """The roles of a forget identity of so many capture instances."""
-    sizes = [size, *([4] * 4)]
+    sizes = [size, *([4] * 5)]
     names = [f"p{i}" for i, n in enumerate(sizes) for _ in range(n)]
     images = [f"{name}/{k}" for k, name in enumerate(names)]
     # only the first identity may be drawn: the others have one capture instance
@@ -134,7 +134,7 @@ def forget_of(size: int, train: float = 0.8) -> Counter[object]:
         retain=1,
         control=1,
         test=1,
-        development=1,
+        development=2,
         distractors=1,
         scales={"S1": 1},
         forget_min_images=2,

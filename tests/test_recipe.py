@@ -136,7 +136,6 @@ def test_recipe_cannot_be_changed_once_loaded() -> None:
         ("forget.scales=[S1, S2]", "forget.scales", ["S1", "S2"]),
         ("forget.methods=[OF]", "forget.methods", ["OF"]),
         ("evaluate.operating_points=[1e-3, 1e-1, 1e-3]", "evaluate.operating_points", [1e-3, 1e-1]),
-        ("model.head_options={t: 0.5}", "model.head_options", {"t": 0.5}),
     ],
 )
 def test_override_of_any_value(override: str, path: str, value: object) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file
 
 from damnatio.comparing import (
     Codes,
@@ -32,7 +32,7 @@ from damnatio.metrics.distributions import histogram, wasserstein1
 from damnatio.metrics.identification import identification_curve, true_positive_rate
 from damnatio.metrics.verification import acceptance_curve, acceptance_rate, calibrate, operating_points
 from damnatio.partitions import DEVELOPMENT, DISTRACTOR, FORGET, RETAIN, TEST, at_scale
-from damnatio.tables import Table, codes_of
+from damnatio.tables import Table, codes_of, write_arrays
 from damnatio.workspace import write_atomically
 
 MANTISSAS = (1, 1.25, 1.6, 2, 2.5, 3.15, 4, 5, 6.3, 8)
@@ -225,8 +225,8 @@ def write(c: Comparisons, rows: list[Row], warnings: list[dict[str, Any]], folde
     write_atomically(folder / "warnings.json", json.dumps(warnings, indent=1) + "\n")
     sketches = {f"mated/{group}": histogram(scores) for group, scores in c.mated.items()}
     sketches |= {f"non-mated/{group}": histogram(scores) for group, scores in c.nonmated.items()}
-    save_file(sketches, folder / "sketches.safetensors")
-    save_file({"mated": c.mated["R"], "nonmated": c.nonmated["R"]}, folder / "retain_scores.safetensors")
+    write_arrays(sketches, folder / "sketches.safetensors")
+    write_arrays({"mated": c.mated["R"], "nonmated": c.nonmated["R"]}, folder / "retain_scores.safetensors")
     Table.of_rows(["task", "group", "target", "threshold", "attained", "rate"], list(_curves(c))).write(
         folder / "curves.parquet"
     )

@@ -69,7 +69,10 @@ def new_head(settings: ModelSettings, classes: int) -> Head:
 def save_tensors(tensors: dict[str, Tensor], path: Path, metadata: dict[str, str] | None = None) -> None:
     """Tensors to a safetensors file, atomically."""
     with atomic_file(path) as temporary:
-        save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, temporary, metadata)
+        try:
+            save_file({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, temporary, metadata)
+        except SafetensorError as error:  # a full disk, for one, is told as any other file would tell it
+            raise OSError(str(error)) from error
 
 
 def save_model(backbone: nn.Module, head: Head | None, card: Card, folder: Path) -> None:

@@ -8,6 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import save_file
 
 from damnatio.errors import DamnatioError
 from damnatio.workspace import atomic_file
@@ -68,6 +70,15 @@ class Table:
 def _column(values: Sequence[Any] | Column) -> Column:
     column = np.asarray(values)
     return column.astype(object) if column.dtype.kind in "US" else column
+
+
+def write_arrays(arrays: Mapping[str, Column], path: Path) -> None:
+    """Arrays to a safetensors file, atomically."""
+    with atomic_file(path) as temporary:
+        try:
+            save_file(dict(arrays), temporary)
+        except SafetensorError as error:
+            raise OSError(str(error)) from error
 
 
 def codes_of(values: Column) -> tuple[NDArray[np.int64], Column]:

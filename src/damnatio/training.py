@@ -96,12 +96,17 @@ class _Loop:
         parameters = [p for module in self.modules.values() for p in module.parameters() if p.requires_grad]
         self.optimiser = _optimiser(parameters, self.settings, job.lr)
 
-    def run(self) -> None:
+    def begin(self) -> int:
+        """Everything as it was at the checkpoint, or as it is before the first step; the step to go on with."""
         torch.manual_seed(self.job.seed)
         start = self._resume()
         if start == 0 and self.job.forgetting:
             self.job.forgetting.method.prepare(self._context())
         self._mode()
+        return start
+
+    def run(self) -> None:
+        start = self.begin()
         loader = DataLoader(
             self.batches,
             sampler=range(start, self.steps),

@@ -1,5 +1,6 @@
 """What every registered method must keep, whoever wrote it."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,15 @@ from torch.nn import functional as F
 
 from damnatio.cli import main
 from damnatio.errors import DamnatioError
+from damnatio.forgetting import forgetting_job
 from damnatio.heads.base import Head
 from damnatio.methods import METHODS
 from damnatio.methods.base import Context, ForgetBatch, Method, RetainBatch
+from damnatio.pipeline import Pipeline
+from damnatio.recipe import load
+from damnatio.training import _Loop
+from damnatio.workspace import Workspace
+from tests.conftest import TINY
 from tests.methods.world import batch_of, method_named
 
 EVERY = METHODS.names()
@@ -79,6 +86,51 @@ def test_every_method_says_what_it_is(name: str) -> None:
     assert method.__doc__
     assert "L = " in method.__doc__ or "L_forget = " in method.__doc__
     assert ("reconstruction" in method.title) == method.reconstruction
+
+
+@pytest.fixture(scope="module")
+def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
+    """The tiny world up to its f*, for methods to be trained in."""
+    recipe = load("demo", [*TINY, "forget.methods=[]"])
+    with Workspace(tmp_path_factory.mktemp("contract") / "run", say=lambda line: None) as workspace:
+        pipeline = Pipeline(recipe, workspace)
+        pipeline.original()
+        yield pipeline
+
+
+def loop_of(pipeline: Pipeline, name: str, folder: Path) -> _Loop:
+    folder.mkdir(exist_ok=True)
+    faces, table = pipeline.images(pipeline.faces()), pipeline._table(pipeline.partitions())
+    return _Loop(forgetting_job(pipeline.recipe, faces, table, pipeline.original().path, "S1", name), folder)
+
+
+def states(loop: _Loop) -> dict[str, torch.Tensor]:
+    return {f"{m}.{k}": t.clone() for m, module in loop.modules.items() for k, t in module.state_dict().items()}
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_resumed_training_goes_on_as_if_nothing_had_been(name: str, pipeline: Pipeline, tmp_path: Path) -> None:
+    """Two steps, a checkpoint, a new process's loop and two more are four steps; and f* is what it was."""
+    whole = loop_of(pipeline, name, tmp_path / "whole")
+    assert whole.job.forgetting is not None
+    frozen = {k: t.clone() for k, t in whole.job.forgetting.original.state_dict().items()}
+    whole.begin()
+    for step in range(4):
+        whole._step(step, whole.batches[step])
+    first = loop_of(pipeline, name, tmp_path / "halves")
+    first.begin()
+    for step in range(2):
+        first._step(step, first.batches[step])
+    first._save(2)
+    second = loop_of(pipeline, name, tmp_path / "halves")
+    assert second.begin() == 2
+    for step in range(2, 4):
+        second._step(step, second.batches[step])
+    once, twice = states(whole), states(second)
+    assert once.keys() == twice.keys()
+    assert all(torch.equal(once[key], twice[key]) for key in once)
+    after = whole.job.forgetting.original.state_dict()
+    assert all(torch.equal(frozen[key], after[key]) for key in frozen), "the frozen f* is untouched"
 
 
 OUTSIDE = '''

@@ -54,7 +54,7 @@ def test_the_retain_term_is_the_squared_distance_to_the_original() -> None:
     expected = (2 - 2 * (batch.unit * batch.frozen).sum(dim=1)).mean()
     assert float(method.retain_loss(retain, head)) == pytest.approx(float(expected), abs=1e-12)
     with_head, _ = method_named("CURE", batch, classify=True)
-    both = float(expected) + float(head(batch.raw, retain.labels))
+    both = float(expected) + float(head(batch.raw, retain.labels).detach())
     assert float(with_head.retain_loss(retain, head)) == pytest.approx(both, abs=1e-9)
 
 

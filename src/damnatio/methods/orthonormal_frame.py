@@ -3,7 +3,7 @@
 from typing import Any, Literal
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor
 
 from damnatio.errors import DamnatioError
@@ -28,6 +28,12 @@ class OrthonormalFrame(Method):
         weight: float = Field(100.0, gt=0, description="the factor w of the forget term (IV-B)")
         frame: Literal["greedy", "closed"] = "greedy"
         candidates: int = Field(4096, ge=1, description="random candidates beyond one a target, of the greedy frame")
+
+        @model_validator(mode="after")
+        def _one_frame(self) -> "OrthonormalFrame.Settings":
+            if self.frame == "closed" and "candidates" in self.model_fields_set:
+                raise ValueError("'candidates' belongs to the greedy frame: the closed form has none to choose from")
+            return self
 
     title = "Orthonormal frame"
     reference = "the paper, III-C"
