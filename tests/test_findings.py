@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 
 from damnatio.findings import FAILS, HOLDS, UNKNOWN, judge, markdown
@@ -36,7 +37,7 @@ def results(
         point = math.nan if metric in ("W1", "footprint") else 1e-4
         for method, value in zip(MODELS, values, strict=True):
             now = (changed or {}).get(key, {}).get(method, value)
-            rows.append([backbone, scale, method, task, group, point, metric, now, 1000])
+            rows.append([backbone, scale, method, task, group, point, metric, now, 100_000])
     return Table.of_rows(NAMES, rows)
 
 
@@ -82,6 +83,15 @@ def test_a_missing_method_or_an_unsound_operating_point_cannot_be_judged() -> No
     assert verdicts(table, warned)[3] == UNKNOWN
 
 
+def test_a_claim_that_one_comparison_would_turn_is_not_decided() -> None:
+    """Of 51 searches none against 0.005 of a thousand: whether averaging helps cannot be said."""
+    table = results({("1:1", "Ftr-Fev", "TMR"): {"OF": 0.005}, ("1:1", "avg(Ftr)-Fev", "TMR"): {"OF": 0.0}})
+    assert verdicts(table)[4] == FAILS
+    counts = np.where((table["method"] == "OF") & (table["group"] == "avg(Ftr)-Fev"), 51, table["count"])
+    few = Table({**table.columns, "count": counts})
+    assert verdicts(few)[4] == UNKNOWN
+
+
 def test_several_backbones_can_be_compared() -> None:
     other = results({("1:N", "R", "TPIR"): {"original": 1.0, "OF": 0.982}}, backbone="vit-b")
     runs = [(results(), NO_WARNINGS), (other, NO_WARNINGS)]
@@ -93,5 +103,5 @@ def test_several_backbones_can_be_compared() -> None:
 def test_the_text_gives_each_claim_with_its_numbers() -> None:
     text = markdown(judge([(results(), NO_WARNINGS)]))
     assert "3. **holds**: Strong forgetting" in text
-    assert "original 0.480, OF 0.006" in text
+    assert "original 0.48, OF 0.006" in text
     assert "7. **cannot be judged here**" in text

@@ -2,12 +2,14 @@
 
 A finding is a list of claims; it holds if all of them do. A word such as "nearly" needs a number to be checked: those
 numbers are the constants below, chosen from the paper's own tables before any result of ours was looked at, and they
-are never tuned to a run. Where small data contradicts the paper, that is the output.
+are never tuned to a run. A claim about rates is decided only where one comparison more or less in any group would not
+turn it. Where small data contradicts the paper, that is the output.
 """
 
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 from damnatio.evaluating import ORIGINAL
 from damnatio.tables import Table
@@ -22,7 +24,10 @@ DEGENERATE = 0.5  # "no longer identified": at most this share of f*'s TPIR (pap
 HALVED = 0.5  # "weak forgetting to some extent": at most this share of f*'s TMR (paper: 0.106 to 0.485 of 0.912)
 NOTHING = 0.002  # the paper's margin for calling two values equal
 
-EXPLANATION = "Rates are judged at the lowest operating point that rests on enough comparisons."
+EXPLANATION = (
+    "Rates are judged at the lowest operating point that rests on enough comparisons, and only where one comparison "
+    "more or less would not turn the claim."
+)
 HOLDS, FAILS, UNKNOWN = "holds", "does not hold", "cannot be judged here"
 
 
@@ -49,12 +54,22 @@ class Finding:
         return UNKNOWN if None in truths or not truths else HOLDS
 
 
+@dataclass(frozen=True)
+class Number:
+    """A value, and by how much one comparison more or less would move it; a distance has no such step."""
+
+    value: float
+    step: float = 0.0
+
+
 class Numbers:
     """The results of one backbone, looked up at the judged operating point of each task."""
 
     def __init__(self, results: Table, warnings: Table) -> None:
         self.values = {
-            (r["scale"], r["method"], r["task"], r["group"], r["metric"], _point(r["operating_point"])): r["value"]
+            (r["scale"], r["method"], r["task"], r["group"], r["metric"], _point(r["operating_point"])): Number(
+                r["value"], 0.0 if r["metric"] in DISTANCES else 1 / max(r["count"], 1)
+            )
             for r in results.rows()
         }
         self.scales = list(dict.fromkeys(results["scale"].tolist()))
@@ -66,13 +81,13 @@ class Numbers:
             sound = [point for point in points if (task, point) not in doubtful]
             self.points[task] = sound[0] if sound else None
 
-    def __call__(self, method: str, group: str, metric: str, scale: str | None = None) -> float:
+    def __call__(self, method: str, group: str, metric: str, scale: str | None = None) -> Number:
         """At the lowest operating point that rests on enough comparisons; NaN where there is none."""
         task = "1:N" if metric in ("TPIR", "FPIR") else "1:1"
         point = None if metric in DISTANCES else self.points[task]
         if point is None and metric not in DISTANCES:
-            return math.nan
-        return float(self.values.get((scale or self.scales[0], method, task, group, metric, point), math.nan))
+            return Number(math.nan)
+        return self.values.get((scale or self.scales[0], method, task, group, metric, point), Number(math.nan))
 
 
 def _point(value: float) -> float | None:
@@ -99,12 +114,14 @@ def judge(runs: Sequence[tuple[Table, Table]]) -> list[Finding]:
     ]
 
 
-def _claim(text: str, values: dict[str, float], check: Callable[..., bool]) -> Claim:
+def _claim(text: str, values: dict[str, Number], check: Callable[..., bool]) -> Claim:
     """A claim about named numbers, which `check` takes in their order."""
-    numbers = ", ".join(f"{name} {value:.3f}" for name, value in values.items())
-    if any(math.isnan(value) for value in values.values()):
+    numbers = ", ".join(f"{name} {number.value:.4g}" for name, number in values.items())
+    if any(math.isnan(number.value) for number in values.values()):
         return Claim(text, None, numbers)
-    return Claim(text, check(*values.values()), numbers)
+    around = [sorted({n.value - n.step, n.value, n.value + n.step}) for n in values.values()]
+    outcomes = {check(*near) for near in product(*around)}
+    return Claim(text, outcomes.pop() if len(outcomes) == 1 else None, numbers)
 
 
 def _mechanisms(n: Numbers) -> Iterator[Claim]:
@@ -114,7 +131,7 @@ def _mechanisms(n: Numbers) -> Iterator[Claim]:
         w1,
         lambda *v: max(v[:2]) < min(v[2:]),
     )
-    calibrated = n.points["1:1"] or math.nan
+    calibrated = Number(n.points["1:1"] or math.nan)
     cross = {method: n(method, "FtrxFtr", "FMR") for method in SPECIFIC}
     yield _claim(
         "every confuser links distinct forget identities above the calibrated FMR",
@@ -200,7 +217,7 @@ def _backbones(every: Sequence[Numbers]) -> Iterator[Claim]:
             {m: n(m, "Ftr-Ftr", "W1") for m in (ORIGINAL, "OF")},
             lambda before, after: after <= ONTO * before,
         )
-    cost = {n.backbone: n(ORIGINAL, "R", "TPIR") - n("OF", "R", "TPIR") for n in every}
+    cost = {n.backbone: Number(n(ORIGINAL, "R", "TPIR").value - n("OF", "R", "TPIR").value) for n in every}
     yield _claim("what OF costs the retain TPIR depends on the backbone", cost, lambda *v: max(v) - min(v) > NOTHING)
 
 
