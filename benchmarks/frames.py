@@ -56,26 +56,28 @@ def main() -> None:
     o = parser.parse_args()
     rows = F.normalize(torch.randn(o.rows, o.dim, generator=torch.Generator().manual_seed(0)), dim=1)
     print(f"{o.targets:,} targets against {o.rows:,} rows at d = {o.dim}, {torch.get_num_threads()} threads\n")
-    print(f"{'frame':<14} {'time':>10} {'stored':>10} {'coherence':>10} {'to rows':>9}   note")
+    print(f"{'frame':<14} {'time':>10} {'stored':>10} {'peak':>8} {'coherence':>10} {'to rows':>9}   note")
 
+    def line(name: str, seconds: float, stored: float, frame: Tensor, note: str) -> None:
+        peak = (
+            resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+        )  # of the process so far: the lightest comes first
+        among, to_rows = coherence(frame, rows)
+        print(
+            f"{name:<14} {seconds:>8.1f} s {stored / 1e6:>7.1f} MB {peak:>5.2f} GB {among:>10.4f} {to_rows:>9.4f}   "
+            f"{note}",
+            flush=True,
+        )
+
+    targets = o.targets * o.dim * 4
+    closed, frame = timed(lambda: ClosedFrame(o.dim, 1)(torch.arange(o.targets)))
+    line("closed form", closed, o.dim**2 * 4, frame, f"{1e6 * closed / o.targets:.0f} us a target, from its index")
+    greedy, frame = timed(lambda: greedy_frame(o.targets, rows, o.candidates, 1))
+    line("greedy", greedy, targets, frame, f"{greedy / closed:.0f} x the time of the closed form")
     seconds, some = timed(lambda: naive_greedy(o.naive_targets, rows, o.candidates, 1))
     naive = seconds / o.naive_targets * o.targets
-    among, to_rows = coherence(some, rows)
-    stored = o.targets * o.dim * 4 / 1e6
-    note = f"scaled from {o.naive_targets} targets"
-    print(f"{'naive greedy':<14} {naive:>8.0f} s {stored:>7.1f} MB {among:>10.4f} {to_rows:>9.4f}   {note}")
-
-    ours, frame = timed(lambda: greedy_frame(o.targets, rows, o.candidates, 1))
-    among, to_rows = coherence(frame, rows)
-    note = f"{naive / ours:.0f} x as fast as naive"
-    print(f"{'greedy':<14} {ours:>8.1f} s {stored:>7.1f} MB {among:>10.4f} {to_rows:>9.4f}   {note}")
-
-    closed, frame = timed(lambda: ClosedFrame(o.dim, 1)(torch.arange(o.targets)))
-    among, to_rows = coherence(frame, rows)
-    note = f"{naive / closed:.0f} x; any target from its index, {1e6 * closed / o.targets:.0f} us each"
-    print(f"{'closed form':<14} {closed:>8.1f} s {o.dim**2 * 4 / 1e6:>7.1f} MB {among:>10.4f} {to_rows:>9.4f}   {note}")
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-    print(f"\npeak memory of the process: {peak:.2f} GB, of which {o.rows * o.dim * 4 / 1e9:.2f} GB are the rows")
+    note = f"{naive / greedy:.0f} x the time of greedy; scaled from {o.naive_targets} targets"
+    line("naive greedy", naive, targets, some, note)
 
 
 if __name__ == "__main__":

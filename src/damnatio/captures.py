@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse.csgraph import connected_components
 
 from damnatio.faces.base import Faces, Images
 from damnatio.progress import progress
@@ -46,6 +45,8 @@ def pixel_distances(images: Images) -> Array:
 
 def instances_of(distances: Array, threshold: float) -> NDArray[np.int64]:
     """The capture instance of each image: components of "closer than the threshold", numbered by first member."""
+    from scipy.sparse.csgraph import connected_components  # slow to import: a finished run has no need of it
+
     labels: NDArray[np.int64] = connected_components(distances < threshold, directed=False)[1]
     _, first, codes = np.unique(labels, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[codes]

@@ -122,15 +122,12 @@ def _fail(sentence: str, code: int = 2) -> int:
 
 
 def _work(options: argparse.Namespace) -> int:
+    print(f"damnatio {options.verb}: recipe {getattr(options, 'recipe', 'demo')}", flush=True)  # before torch is there
     from damnatio.pipeline import Pipeline
     from damnatio.recipe import load
     from damnatio.workspace import Workspace
 
     recipe = load(getattr(options, "recipe", "demo"), options.set)
-    if options.verb not in ("faces", "captures", "partitions"):
-        from damnatio.training import set_threads
-
-        set_threads(recipe.threads)
     with Workspace(options.run or Path("runs") / recipe.name, say=lambda line: print(line, flush=True)) as workspace:
         _VERBS[options.verb](Pipeline(recipe, workspace), options)
     return 0

@@ -3,10 +3,12 @@
 Each method of `Pipeline` is one stage. It asks for the stages before it, says what its output depends on, and computes
 only what is not on disk. What a stage computes stands in the stage's own module.
 
-The code of a stage that takes seconds is part of its key: an edit computes it anew. That of a training is not, but for
-the method, the network and the head: nobody wants to train f* again because a comment changed.
+The code of what comes after a training is part of its key, and so is that of a method, a network, a head and the renderer:
+an edit computes them anew. The code of the other stages up to the training is not: nobody wants to train f* again because
+a comment changed. A change there that alters results raises `version`.
 """
 
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -38,30 +40,25 @@ class Pipeline:
         )
 
     def captures(self) -> Output:
-        from damnatio import captures
-
         faces = self.faces()
-        threshold = self.recipe.captures.threshold
-        return self._stage(
-            "2-captures",
-            "all",
-            {**_plain(self.recipe.captures), "code": code_of(captures)},
-            {"faces": faces},
-            lambda folder: captures.find_captures(self.images(faces), threshold, folder),
-        )
+
+        def build(folder: Path) -> None:
+            from damnatio.captures import find_captures
+
+            find_captures(self.images(faces), self.recipe.captures.threshold, folder)
+
+        return self._stage("2-captures", "all", _plain(self.recipe.captures), {"faces": faces}, build)
 
     def partitions(self) -> Output:
-        from damnatio import partitions
-
         settings, seed = self.recipe.partitions, self.recipe.seed
         captures = self.captures()
 
         def build(folder: Path) -> None:
-            table = partitions.draw(Table.read(captures.path / "captures.parquet"), settings, seed)
-            partitions.write(table, settings.scales, folder)
+            from damnatio.partitions import draw, write
 
-        keyed = {**_plain(settings), "seed": seed, "code": code_of(partitions)}
-        return self._stage("3-partitions", "all", keyed, {"captures": captures}, build)
+            write(draw(Table.read(captures.path / "captures.parquet"), settings, seed), settings.scales, folder)
+
+        return self._stage("3-partitions", "all", {**_plain(settings), "seed": seed}, {"captures": captures}, build)
 
     def original(self) -> Output:
         """f*: trained on the retain identities."""
@@ -69,8 +66,9 @@ class Pipeline:
         faces, partitions = self.faces(), self.partitions()
 
         def build(folder: Path) -> None:
-            from damnatio.training import fit, original_job
+            from damnatio.training import fit, original_job, set_threads
 
+            set_threads(recipe.threads)
             fit(original_job(recipe, self.images(faces), self._table(partitions)), folder)
 
         return self._stage(
@@ -91,8 +89,9 @@ class Pipeline:
 
         def build(folder: Path) -> None:
             from damnatio.forgetting import forgetting_job
-            from damnatio.training import fit
+            from damnatio.training import fit, set_threads
 
+            set_threads(recipe.threads)
             fit(
                 forgetting_job(recipe, self.images(faces), self._table(partitions), original.path, scale, label), folder
             )
@@ -121,7 +120,9 @@ class Pipeline:
             from damnatio.embedding import embed, save_embeddings
             from damnatio.evaluating import evaluated_rows
             from damnatio.models import load_backbone
+            from damnatio.training import set_threads
 
+            set_threads(self.recipe.threads)
             rows = evaluated_rows(self._table(partitions))
             backbone, card = load_backbone(model.path)
             batch = self.recipe.evaluate.embed_batch
@@ -131,9 +132,6 @@ class Pipeline:
         return self._stage("6-embed", name, {}, inputs, build)
 
     def evaluation(self, scale: str, label: str) -> Output:
-        from damnatio import comparing, evaluating
-        from damnatio.metrics import distributions, identification, verification
-
         recipe, settings = self.recipe, self.recipe.evaluate
         partitions, embeddings = self.partitions(), self.embeddings(scale, label)
         inputs = {"partitions": partitions, "embeddings": embeddings}
@@ -141,6 +139,7 @@ class Pipeline:
             inputs["original"] = self.evaluation(scale, ORIGINAL)
 
         def build(folder: Path) -> None:
+            from damnatio import evaluating
             from damnatio.embedding import load_embeddings
 
             units, rows = load_embeddings(embeddings.path)
@@ -150,32 +149,30 @@ class Pipeline:
             reference = evaluating.reference_of(inputs["original"].path) if label != ORIGINAL else None
             evaluating.write(scores, *evaluating.measure(scores, settings.operating_points, reference), folder)
 
-        code = code_of(evaluating, comparing, distributions, identification, verification)
+        metrics = [f"metrics/{name}.py" for name in ("distributions", "identification", "verification")]
+        code = code_of("evaluating.py", "comparing.py", *metrics)
         keyed = {"scale": scale, "seed": recipe.seed, "code": code, **_plain(settings)}
         del keyed["embed_batch"]
         return self._stage("7-evaluate", f"{scale}-{label}", keyed, inputs, build)
 
     def report(self) -> Path:
-        from damnatio import findings, reporting
-        from damnatio.presentation import figures, layouts, mechanism, tables
-
         recipe = self.recipe
         partitions, original = self.partitions(), self.original()
-        evaluated = [
-            reporting.Evaluated(scale, label, self.evaluation(scale, label).path)
-            for scale in recipe.forget.scales
-            for label in (ORIGINAL, *recipe.forget.methods)
+        models = [(scale, label) for scale in recipe.forget.scales for label in (ORIGINAL, *recipe.forget.methods)]
+        inputs = {"captures": self.captures(), "partitions": partitions, "original": original}
+        inputs |= {f"{scale}-{label}": self.evaluation(scale, label) for scale, label in models}
+
+        def build(folder: Path) -> None:
+            from damnatio.reporting import Evaluated, write_report
+
+            evaluated = [Evaluated(scale, label, self.evaluation(scale, label).path) for scale, label in models]
+            write_report(recipe, self.images(self.faces()), inputs, evaluated, folder)
+
+        looks = [
+            f"presentation/{name}" for name in ("figures.py", "layouts.py", "mechanism.py", "tables.py", "page.html")
         ]
-        inputs = {"captures": self.captures(), "partitions": partitions, "embeddings": self.embeddings("", ORIGINAL)}
-        inputs |= {f"{e.scale}-{e.label}": self.evaluation(e.scale, e.label) for e in evaluated}
-        return self.workspace.publish(
-            "report",
-            {"recipe": _plain(recipe), "code": code_of(reporting, findings, figures, layouts, mechanism, tables)},
-            inputs,
-            lambda folder: reporting.write_report(
-                recipe, self.images(self.faces()), inputs, evaluated, original.path, folder
-            ),
-        )
+        keyed = {"recipe": _plain(recipe), "code": code_of("reporting.py", "findings.py", *looks)}
+        return self.workspace.publish("report", keyed, inputs, build)
 
     # --- what stages share ------------------------------------------------------------------------------------------
 
@@ -201,11 +198,19 @@ class Pipeline:
     def _table(self, partitions: Output) -> Table:
         return Table.read(partitions.path / "partitions.parquet")
 
-    def _stage(self, stage: str, label: str, settings: dict[str, Any], inputs: dict[str, Output], build: Any) -> Output:
+    def _stage(
+        self,
+        stage: str,
+        label: str,
+        settings: dict[str, Any],
+        inputs: dict[str, Output],
+        build: Callable[[Path], None],
+        version: int = 1,
+    ) -> Output:
         """A stage asked for twice in one call is looked up once, so that it is announced once."""
         known = self.__dict__.setdefault("_known", {})
         if (stage, label) not in known:
-            known[stage, label] = self.workspace.stage(stage, label, settings, inputs, build)
+            known[stage, label] = self.workspace.stage(stage, label, settings, inputs, build, version)
         output: Output = known[stage, label]
         return output
 

@@ -58,7 +58,7 @@ class Registry(Generic[T]):
         """The content of the file that defines the part and of the parts that it builds on: an edited method is never
         served from an earlier run."""
         part: Any = self.get(name)
-        return code_of(*_parts_behind(sys.modules[part.__module__]))
+        return code_of(*(str(module.__file__) for module in _parts_behind(sys.modules[part.__module__])))
 
     def _load(self) -> None:
         if not self._loaded:
@@ -68,9 +68,10 @@ class Registry(Generic[T]):
                 importlib.import_module(f"{self._package}.{module.name}")
 
 
-def code_of(*modules: ModuleType) -> str:
-    """A hash of the code of modules, whatever their order."""
-    digests = sorted(hashlib.sha256(Path(str(module.__file__)).read_bytes()).hexdigest() for module in modules)
+def code_of(*files: str) -> str:
+    """A hash of the code in these files, whatever their order; paths are below the package unless they are whole."""
+    package = Path(__file__).parent
+    digests = sorted(hashlib.sha256((package / file).read_bytes()).hexdigest() for file in files)
     return hashlib.sha256("".join(digests).encode()).hexdigest()[:16]
 
 

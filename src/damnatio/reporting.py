@@ -51,7 +51,6 @@ def write_report(
     faces: Faces,
     inputs: Mapping[str, Output],
     evaluated: Sequence[Evaluated],
-    original: Path,
     folder: Path,
 ) -> None:
     results, warnings = long_results(recipe.model.backbone, evaluated)
@@ -80,7 +79,9 @@ def write_report(
     figures.det(drawn, folder)
     shown.append(("det", "Rates over the operating range", "As far down as the development set resolves.", False))
     table = Table.read(inputs["partitions"].path / "partitions.parquet")
-    pairs = example_pairs(faces, table, Table.read(inputs["captures"].path / "captures.parquet"), original)
+    pairs = example_pairs(
+        faces, table, Table.read(inputs["captures"].path / "captures.parquet"), inputs["original"].path
+    )
     if pairs:
         figures.capture_pairs(pairs, recipe.captures.threshold, folder)
         caption = "Pairs of images of one identity, with their pixel distance δ and their similarity s under f*."

@@ -55,7 +55,7 @@ def test_the_retain_term_is_the_squared_distance_to_the_original() -> None:
     assert float(method.retain_loss(retain, head)) == pytest.approx(float(expected), abs=1e-12)
     with_head, _ = method_named("CURE", batch, classify=True)
     both = float(expected) + float(head(batch.raw, retain.labels).detach())
-    assert float(with_head.retain_loss(retain, head)) == pytest.approx(both, abs=1e-9)
+    assert float(with_head.retain_loss(retain, head).detach()) == pytest.approx(both, abs=1e-9)
 
 
 def test_clusters_are_refreshed_at_the_interval() -> None:

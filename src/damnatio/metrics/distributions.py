@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import wasserstein_distance
 
 from damnatio.metrics.verification import Scores
 
@@ -13,6 +12,8 @@ EDGES = np.linspace(-1.0, 1.0, 401)
 
 def wasserstein1(a: Scores, b: Scores) -> float:
     """W1 of two empirical distributions, exactly: the area between their distribution functions."""
+    from scipy.stats import wasserstein_distance  # half a second to import, and a finished run has no need of it
+
     return float(wasserstein_distance(a, b)) if len(a) and len(b) else math.nan
 
 
