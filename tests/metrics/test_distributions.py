@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import scipy.stats  # noqa: F401 - slow to import, and examples are timed
 from hypothesis import given
 from hypothesis import strategies as st
 
