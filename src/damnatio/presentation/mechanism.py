@@ -91,7 +91,9 @@ def mechanisms(methods: Sequence[str], folder: Path) -> None:
                 dots = flat(cluster / np.linalg.norm(cluster, axis=1, keepdims=True))
                 axis.plot(*dots.T, ".", color=mpl.colormaps["Greys"](0.45 + 0.06 * place), ms=2.5)
             tracks = flat(paths)
-            axis.plot(tracks[..., 0], tracks[..., 1], "-", color="#b3392f", lw=0.5, alpha=0.5)
+            lines = tracks.copy()
+            lines[1:][np.linalg.norm(np.diff(tracks, axis=0), axis=2) > 1] = np.nan  # past the antipode: no line across
+            axis.plot(lines[..., 0], lines[..., 1], "-", color="#b3392f", lw=0.5, alpha=0.5)
             axis.plot(*tracks[0].T, ".", color="#e8a39d", ms=4)
             axis.plot(*tracks[-1].T, "o", color="#b3392f", ms=4)
             axis.set(xlim=(-3.3, 3.3), ylim=(-3.3, 3.3), aspect="equal", title=f"{name}: {METHODS.get(name).title}")
