@@ -30,11 +30,12 @@ _NO_EFFECT = {"workers", "log_every", "checkpoint_seconds", "cache_gb"}
 class Pipeline:
     def __init__(self, recipe: Recipe, workspace: Workspace) -> None:
         self.recipe, self.workspace = recipe, workspace
+        self._known: dict[tuple[str, str], Output] = {}
 
     # --- stages -----------------------------------------------------------------------------------------------------
 
     def faces(self) -> Output:
-        settings = {**_plain(self.recipe.faces), "content": self._source.fingerprint()}
+        settings = {**_plain(self.recipe.faces), "content": self._content}
         return self._stage(
             "1-faces", self.recipe.faces.source, settings, {}, lambda folder: collect(self._source, folder)
         )
@@ -165,7 +166,7 @@ class Pipeline:
         def build(folder: Path) -> None:
             from damnatio.reporting import Evaluated, write_report
 
-            evaluated = [Evaluated(scale, label, self.evaluation(scale, label).path) for scale, label in models]
+            evaluated = [Evaluated(scale, label, inputs[f"{scale}-{label}"].path) for scale, label in models]
             write_report(recipe, self.images(self.faces()), inputs, evaluated, folder)
 
         looks = [
@@ -179,6 +180,11 @@ class Pipeline:
     @cached_property
     def _source(self) -> FaceSource:
         return SOURCES.get(self.recipe.faces.source)(self.recipe.faces)
+
+    @cached_property
+    def _content(self) -> Any:
+        """Read once a call: a folder of millions of images is listed for it, and every stage asks for the faces."""
+        return self._source.fingerprint()
 
     @cached_property
     def _model_settings(self) -> dict[str, Any]:
@@ -208,11 +214,9 @@ class Pipeline:
         version: int = 1,
     ) -> Output:
         """A stage asked for twice in one call is looked up once, so that it is announced once."""
-        known = self.__dict__.setdefault("_known", {})
-        if (stage, label) not in known:
-            known[stage, label] = self.workspace.stage(stage, label, settings, inputs, build, version)
-        output: Output = known[stage, label]
-        return output
+        if (stage, label) not in self._known:
+            self._known[stage, label] = self.workspace.stage(stage, label, settings, inputs, build, version)
+        return self._known[stage, label]
 
 
 def _plain(settings: BaseModel) -> dict[str, Any]:
