@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from safetensors import SafetensorError
 from safetensors.numpy import load_file
 from torch import nn
 from torch.nn import functional as F
@@ -13,6 +14,7 @@ from damnatio.errors import DamnatioError
 from damnatio.faces.base import Faces
 from damnatio.models import Card, save_tensors
 from damnatio.progress import progress
+from damnatio.tables import Table
 
 FILE = "embeddings.safetensors"
 
@@ -39,16 +41,25 @@ def save_embeddings(units: NDArray[np.float32], rows: NDArray[np.int64], folder:
     save_tensors({"embeddings": torch.from_numpy(units), "rows": torch.from_numpy(rows)}, folder / FILE)
 
 
-def load_embeddings(folder: Path) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def load_embeddings(path: Path, partitions: Table) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Unit vectors in float64, normalised again there: scores near 1 tie in float32. A vector of no length or with a
-    value that is no number has no direction, and its row is named."""
-    tensors = load_file(folder / FILE)
-    units, rows = tensors["embeddings"].astype(np.float64), tensors["rows"]
+    value that is no number has no direction, and its image is named."""
+    try:
+        tensors = load_file(path)
+        units, rows = tensors["embeddings"].astype(np.float64), tensors["rows"].astype(np.int64)
+    except (OSError, SafetensorError) as error:
+        raise DamnatioError(f"{path} is not a readable safetensors file ({error}).") from error
+    except KeyError as error:
+        raise DamnatioError(f"{path} has no tensor {error}: `embeddings` [n, d] and `rows` [n] are expected.") from None
+    if units.ndim != 2 or rows.shape != units.shape[:1]:
+        raise DamnatioError(f"{path}: `embeddings` [n, d] and `rows` [n] do not fit each other.")
+    if len(rows) and not 0 <= rows.min() <= rows.max() < len(partitions):
+        raise DamnatioError(f"{path} names rows that the table of partitions has not: they belong to different runs.")
     lengths = np.linalg.norm(units, axis=1)
     bad = np.flatnonzero(~np.isfinite(lengths) | (lengths == 0))
     if len(bad):
         raise DamnatioError(
-            f"{len(bad)} embeddings in {folder} are zero or not finite, first that of row {rows[bad[0]]}: "
-            "the model has diverged."
+            f"{len(bad)} embeddings in {path} are zero or not finite, first that of the image "
+            f"{partitions['image'][rows[bad[0]]]}: the model has diverged."
         )
     return units / lengths[:, None], rows

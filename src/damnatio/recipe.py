@@ -111,10 +111,9 @@ class ForgetSettings(Optimisation):
 class EvaluateSettings(Section):
     operating_points: list[Share] = Field([1e-4, 1e-2], min_length=1)
     nonmated_pairs: int = Field(
-        50_000_000,
-        ge=1,
-        description="non-mated comparisons a group: all where there are no more, else so many drawn by the seed",
+        0, ge=0, description="non-mated comparisons a group, drawn by the seed; 0 counts every one of them"
     )
+    replicates: int = Field(1_000, ge=0, description="of the bootstrap over subjects; 0 gives Wilson's intervals alone")
     embed_batch: Count = 512
 
     @field_validator("operating_points")

@@ -18,12 +18,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader
 
+from damnatio.devices import device
 from damnatio.embedding import embed
 from damnatio.errors import DamnatioError
 from damnatio.faces.base import Faces
 from damnatio.heads.base import Head
 from damnatio.methods.base import Context, ForgetBatch, ForgetSet, Method, RetainBatch
-from damnatio.models import Card, device, new_backbone, new_head, save_model, save_tensors
+from damnatio.models import Card, new_backbone, new_head, save_model, save_tensors
 from damnatio.partitions import retain_set
 from damnatio.progress import progress
 from damnatio.recipe import Optimisation, Recipe

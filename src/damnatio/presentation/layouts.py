@@ -3,8 +3,8 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from damnatio.evaluating import CROSS_GROUPS, FORGET_GROUPS, SEARCH_GROUPS
 from damnatio.presentation.tables import Cell, Grid, best_of
+from damnatio.protocol import CROSS_GROUPS, FORGET_GROUPS, SEARCH_GROUPS
 from damnatio.tables import Table
 
 DOUBT = "† rests on too few comparisons: see the warnings."
