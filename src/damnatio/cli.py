@@ -55,6 +55,17 @@ def parser() -> argparse.ArgumentParser:
             stage.add_argument("--sheet", type=Path, metavar="PNG", help="draw identities as rows, images as columns")
             stage.add_argument("--rows", type=_positive, default=10, help="identities on the sheet (10)")
             stage.add_argument("--columns", type=_positive, default=10, help="images of each (10)")
+        if verb == "evaluate":
+            again = stage.add_argument_group(
+                "recheck without a model", "every number again, from stored embeddings and the table of partitions"
+            )
+            again.add_argument("--embeddings", type=Path, metavar="E.safetensors", help="those of the model to measure")
+            again.add_argument("--protocol", type=Path, metavar="partitions.parquet", help="the table of partitions")
+            again.add_argument(
+                "--original", type=Path, metavar="E0.safetensors", help="those of f*, for an altered model"
+            )
+            again.add_argument("--scale", default="", help="which forget set (the smallest)")
+            again.add_argument("--out", type=Path, default=Path("recheck"), help="where the results go (recheck/)")
     found = verbs.add_parser("findings", help="check the paper's eight findings on one or more finished runs")
     found.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folders of runs; several compare backbones")
     listing = verbs.add_parser("ls", help="list methods, backbones, heads, sources or recipes")
@@ -122,6 +133,8 @@ def _fail(sentence: str, code: int = 2) -> int:
 
 
 def _work(options: argparse.Namespace) -> int:
+    if options.verb == "evaluate" and (options.embeddings or options.protocol):
+        return _recheck(options)
     print(f"damnatio {options.verb}: recipe {getattr(options, 'recipe', 'demo')}", flush=True)  # before torch is there
     from damnatio.pipeline import Pipeline
     from damnatio.recipe import load
@@ -154,6 +167,31 @@ def _every_model(stage: str) -> Callable[["Pipeline", argparse.Namespace], None]
                 getattr(pipeline, stage)(scale, label)
 
     return work
+
+
+def _recheck(options: argparse.Namespace) -> int:
+    if not (options.embeddings and options.protocol):
+        raise DamnatioError("A recheck needs both --embeddings and --protocol.")
+    from rich.console import Console
+    from rich.table import Table as Shown
+
+    from damnatio.rechecking import recheck
+    from damnatio.recipe import load
+
+    recipe = load(options.recipe, options.set)
+    found = recheck(recipe, options.embeddings, options.protocol, options.scale, options.original, options.out)
+    shown = Shown(box=None, header_style="bold", pad_edge=False)
+    for name in ("task", "group", "at", "metric", "value", "n", "95 % (subjects)", "95 % (Wilson)"):
+        shown.add_column(name, justify="right" if name in ("at", "value", "n") else "left")
+    for task, group, point, metric, value, count, _, *ends in found.rows:
+        spans = ["" if low != low else f"[{low:.4f}, {high:.4f}]" for low, high in (ends[:2], ends[2:])]
+        at = "" if point != point else f"{point:g}"
+        shown.add_row(task, group, at, metric, f"{value:.6f}", f"{count:,}", *spans)
+    Console(width=None if sys.stdout.isatty() else 160, markup=False).print(shown)
+    for warning in found.warnings:
+        print(f"{warning['task']} {warning['group']}: {warning['warning']}")
+    print(f"results       {options.out / 'results.csv'}")
+    return 0
 
 
 def _report(pipeline: "Pipeline", options: argparse.Namespace) -> None:
