@@ -4,7 +4,7 @@ VENV := .venv
 READY := $(VENV)/.ready
 RUN := $(VENV)/bin
 
-.PHONY: demo test test-fast check format results bench-frames clean
+.PHONY: demo test test-fast check format results bench-frames bench-eval bench-paper-eval bench-peers clean
 
 demo: $(READY)  ## the whole experiment on rendered faces: runs/demo/report/index.html
 	$(RUN)/damnatio demo
@@ -30,6 +30,15 @@ results: $(READY)  ## run the demo and put its tables and figures where the READ
 
 bench-frames: $(READY)  ## frames at the paper's size: naive greedy, ours, closed form
 	$(RUN)/python benchmarks/frames.py
+
+bench-eval: $(READY) bench-peers  ## exact thresholds, searches and distances beside faiss, scikit-learn and SciPy
+	$(RUN)/python benchmarks/evaluation.py
+
+bench-paper-eval: $(READY)  ## the paper's protocol on random embeddings, at a tenth of its size
+	$(RUN)/python benchmarks/paper_evaluation.py
+
+bench-peers: $(READY)
+	PIP_CONSTRAINT=constraints.txt $(RUN)/pip install --quiet --disable-pip-version-check --editable '.[bench]'
 
 # torch comes first and pinned: whatever asks for it later finds it there.
 $(READY): pyproject.toml constraints.txt
