@@ -18,8 +18,10 @@ from PIL import Image
 from damnatio.errors import DamnatioError
 from damnatio.faces import base
 from damnatio.faces.base import Faces, UnreadableError, collect
-from damnatio.faces.folder import Folder, decode
+from damnatio.faces.decoding import decode
+from damnatio.faces.folder import Folder
 from damnatio.tables import Table
+from damnatio.workspace import content_key
 
 SIZE = 16
 Pixels = NDArray[np.uint8]
@@ -139,6 +141,14 @@ def test_fingerprint_follows_the_listing(tmp_path: Path) -> None:
     assert len({before, added, changed, source(root).fingerprint()}) == 4
 
 
+def test_fingerprint_is_the_key_of_the_whole_listing(tmp_path: Path) -> None:
+    """It is hashed file by file; runs made when it was hashed at once are found again."""
+    root = written(tmp_path, {'änna "x"/1.png': png(), "bert/1.png": png(1), "bert/2.png": b""})
+    names = ["bert/1.png", "bert/2.png", 'änna "x"/1.png']
+    listing = [(name, (root / name).stat().st_size, (root / name).stat().st_mtime_ns) for name in names]
+    assert source(root).fingerprint() == content_key(listing)
+
+
 # --- what cannot be read ---------------------------------------------------------------------------------------------
 
 
@@ -178,6 +188,22 @@ def test_reason_is_for_people_and_the_same_each_time(name: str) -> None:
         reasons.append(str(told.value))
     assert re.search(r"0x[0-9a-f]{6,}", reasons[0]) is None, "the address of an object says nothing"
     assert reasons[0] == reasons[1]
+
+
+def test_summary_counts_the_reasons(tmp_path: Path) -> None:
+    files = {"anna/1.png": png(), "anna/2.png": b"", "bert/1.png": b"", "bert/2.png": b"text"}
+    _, _, summary = collected(written(tmp_path / "faces", files), tmp_path / "out")
+    assert summary["skipped_because"] == {"an empty file": 2, "not an image of a known format": 1}
+
+
+@pytest.mark.parametrize("side", [8_000, 65_500])
+def test_image_that_claims_to_be_huge_is_never_unpacked(side: int) -> None:
+    content = bytearray(encoded(smooth(), "JPEG"))
+    frame = content.index(b"\xff\xc0") + 5
+    content[frame : frame + 4] = side.to_bytes(2, "big") * 2
+    for huge in (bytes(content), bytes(content[:2]) + b"\xff\xe1\0\x02" + bytes(content[2:])):
+        with pytest.raises(UnreadableError, match=f"{side}x{side} is larger than any aligned crop|exceeds limit"):
+            decode(huge)
 
 
 def test_folder_of_broken_images_alone_is_told_with_the_reasons(tmp_path: Path) -> None:
