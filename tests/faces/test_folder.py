@@ -1,7 +1,6 @@
 """A folder of images as people have them: many formats, some broken, none of which may stop a run."""
 
 import io
-import json
 import os
 import re
 import warnings
@@ -12,7 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from PIL import Image
 
 from damnatio.errors import DamnatioError
@@ -22,29 +20,7 @@ from damnatio.faces.decoding import decode
 from damnatio.faces.folder import Folder
 from damnatio.tables import Table
 from damnatio.workspace import content_key
-
-SIZE = 16
-Pixels = NDArray[np.uint8]
-
-
-def pixels(seed: int = 0, height: int = SIZE, width: int = SIZE) -> Pixels:
-    return np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
-
-
-def smooth(seed: int = 0, size: int = SIZE) -> Pixels:
-    """What a camera sees: no pixel is far from its neighbours, so that a lossy format keeps it."""
-    small = Image.fromarray(pixels(seed, 4, 4))
-    return np.asarray(small.resize((size, size), Image.Resampling.BICUBIC))
-
-
-def encoded(image: Pixels | Image.Image, kind: str, **options: Any) -> bytes:
-    file = io.BytesIO()
-    (image if isinstance(image, Image.Image) else Image.fromarray(image)).save(file, kind, **options)
-    return file.getvalue()
-
-
-def png(seed: int = 0) -> bytes:
-    return encoded(pixels(seed), "PNG")
+from tests.faces.images import SIZE, encoded, gathered, pixels, png, smooth
 
 
 def written(root: Path, files: dict[str, bytes]) -> Path:
@@ -61,11 +37,7 @@ def source(root: Path, **given_settings: Any) -> Folder:
 
 
 def collected(root: Path, folder: Path, **given_settings: Any) -> tuple[Faces, Table, dict[str, Any]]:
-    folder.mkdir(exist_ok=True)
-    faces = source(root, **given_settings)
-    collect(faces, folder)
-    summary: dict[str, Any] = json.loads((folder / "summary.json").read_text())
-    return Faces(folder, faces), Table.read(folder / "skipped.parquet"), summary
+    return gathered(source(root, **given_settings), folder)
 
 
 # --- what is found ---------------------------------------------------------------------------------------------------

@@ -141,7 +141,8 @@ def state(path: str | Path) -> tuple[int, int]:
 def read_at(path: str, offset: int, length: int) -> bytes:
     """So many bytes of a file, fewer where it ends. Has no position, so threads and forked workers share it."""
     stat = os.stat(path)
-    return os.pread(_opened(path, stat.st_dev, stat.st_ino).number, length, offset)
+    file = _opened(path, stat.st_dev, stat.st_ino)  # held while it is read: another thread may crowd it out
+    return os.pread(file.number, length, offset)
 
 
 class _Descriptor:
