@@ -146,3 +146,10 @@ def test_equal_strings_of_a_table_read_are_one_object(tmp_path: Path) -> None:
     first, other, again = Table.read(tmp_path / "t.parquet")["identity"]
     assert first is again
     assert first is not other
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.tuples(texts, st.integers(-3, 3)), min_size=1, max_size=12))
+def test_rows_are_sorted_as_python_sorts_them(rows: list[tuple[str, int]]) -> None:
+    table = Table.of_rows(["name", "number"], rows).sorted_by("name", "number")
+    assert list(zip(table["name"], table["number"], strict=True)) == sorted(rows)

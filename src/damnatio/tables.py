@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from safetensors import SafetensorError
@@ -36,6 +37,11 @@ class Table:
     def where(self, mask: Column) -> "Table":
         return Table({name: column[mask] for name, column in self.columns.items()})
 
+    def sorted_by(self, *names: str) -> "Table":
+        """The rows by the first of these columns, then by the next; strings as Python orders them."""
+        keys = pa.table({name: pa.array(self.columns[name]) for name in names})
+        return self.where(pc.sort_indices(keys, [(name, "ascending") for name in names]).to_numpy())
+
     def with_columns(self, **columns: Sequence[Any] | Column) -> "Table":
         return Table({**self.columns, **columns})
 
@@ -64,7 +70,7 @@ class Table:
             raise DamnatioError(f"There is no table {path}: run the stage that makes it.") from None
         except (pa.ArrowInvalid, OSError) as error:
             raise DamnatioError(f"{path} is not a readable Parquet table ({error}).") from error
-        return Table({name: _loaded(table.column(name)) for name in table.column_names})
+        return Table({name: from_arrow(table.column(name)) for name in table.column_names})
 
 
 def _column(values: Sequence[Any] | Column) -> Column:
@@ -72,7 +78,7 @@ def _column(values: Sequence[Any] | Column) -> Column:
     return column.astype(object) if column.dtype.kind in "US" else column
 
 
-def _loaded(column: Any) -> Column:
+def from_arrow(column: Any) -> Column:
     """An Arrow column as an array; equal strings are one object, which at millions of rows decides what fits."""
     if not pa.types.is_string(column.type):
         return np.asarray(column.to_numpy(zero_copy_only=False))
