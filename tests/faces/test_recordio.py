@@ -230,7 +230,7 @@ def test_image_of_no_bytes_is_named_and_moves_no_other(tmp_path: Path, idx: bool
 
 
 @pytest.mark.parametrize(
-    ("content", "words"), [(b"", "is empty"), (b"nothing", "no image record"), (b"x" * 99, "no i")]
+    ("content", "words"), [(b"", "cannot be read: an empty file"), (b"nothing", "no image record"), (b"x" * 99, "no i")]
 )
 def test_file_without_records_is_told(tmp_path: Path, content: bytes, words: str) -> None:
     (tmp_path / "train.rec").write_bytes(content)

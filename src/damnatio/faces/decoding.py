@@ -1,6 +1,7 @@
 """Encoded images to pixels: what every source of image files shares, whatever holds the files."""
 
 import io
+import mmap
 import os
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -136,6 +137,17 @@ def state(path: str | Path) -> tuple[int, int]:
     except OSError:
         return 0, 0
     return stat.st_size, stat.st_mtime_ns
+
+
+def mapped(path: str | Path) -> mmap.mmap:
+    """A whole file as memory that is read when it is touched, for a walk over it."""
+    try:
+        with open(path, "rb") as file:
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except ValueError:
+        raise UnreadableError("an empty file") from None
+    except OSError as error:
+        raise UnreadableError(error.strerror or "not readable") from error
 
 
 def read_at(path: str, offset: int, length: int) -> bytes:

@@ -23,7 +23,7 @@ from pyarrow import csv
 from damnatio.errors import DamnatioError
 from damnatio.faces import SOURCES
 from damnatio.faces.base import UnreadableError
-from damnatio.faces.decoding import EncodedSettings, EncodedSource, read_at, state
+from damnatio.faces.decoding import EncodedSettings, EncodedSource, mapped, read_at, state
 from damnatio.progress import progress
 from damnatio.tables import Table
 
@@ -71,7 +71,10 @@ class RecordIO(EncodedSource):
 
     def index(self) -> Table:
         path = self._path
-        data = _mapped(path)
+        try:
+            data = mapped(path)
+        except UnreadableError as error:
+            raise DamnatioError(f"{path} cannot be read: {error}.") from error
         known = _read_idx(path.with_suffix(".idx"))
         keys, offsets = known if known is not None else (None, _scanned(data, self))
         records = _headers(data, offsets)
@@ -107,16 +110,6 @@ class RecordIO(EncodedSource):
             raise UnreadableError(PROBLEMS[SHORT])
         flag: int = HEADER.unpack_from(payload)[0]
         return payload[HEADER.size + 4 * flag :]
-
-
-def _mapped(path: Path) -> mmap.mmap:
-    try:
-        with path.open("rb") as file:
-            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    except ValueError:
-        raise DamnatioError(f"{path} is empty.") from None
-    except OSError as error:
-        raise DamnatioError(f"{path} cannot be read: {error.strerror}.") from error
 
 
 def _read_idx(path: Path) -> tuple[Numbers, Numbers] | None:
