@@ -4,7 +4,7 @@ VENV := .venv
 READY := $(VENV)/.ready
 RUN := $(VENV)/bin
 
-.PHONY: demo test test-fast check format results bench-frames bench-eval bench-paper-eval bench-peers clean
+.PHONY: demo test test-fast check format results bench-frames bench-faces bench-eval bench-paper-eval bench-peers clean
 
 demo: $(READY)  ## the whole experiment on rendered faces: runs/demo/report/index.html
 	$(RUN)/damnatio demo
@@ -30,6 +30,9 @@ results: $(READY)  ## run the demo and put its tables and figures where the READ
 
 bench-frames: $(READY)  ## frames at the paper's size: naive greedy, ours, closed form
 	$(RUN)/python benchmarks/frames.py
+
+bench-faces: $(READY) bench-peers  ## readers of faces against pillow and webdataset, on one core
+	$(RUN)/python benchmarks/faces.py
 
 bench-eval: $(READY) bench-peers  ## exact thresholds, searches and distances beside faiss, scikit-learn and SciPy
 	$(RUN)/python benchmarks/evaluation.py
