@@ -110,6 +110,9 @@ class ForgetSettings(Optimisation):
     batch_norm: Literal["train", "frozen"] = Field(
         "train", description="whether BatchNorm follows the fine-tuning batches or keeps the statistics of f*"
     )
+    freeze: str | None = Field(
+        None, description="the last stage of f* that stays as it is: its activations are kept and the rest is trained"
+    )
 
 
 class EvaluateSettings(Section):
@@ -183,8 +186,15 @@ def _check_names(recipe: Recipe) -> None:
     from damnatio.backbones import BACKBONES
     from damnatio.models import new_head
 
-    BACKBONES.get(recipe.model.backbone)
+    backbone = BACKBONES.get(recipe.model.backbone)
     new_head(recipe.model, classes=1)
+    if recipe.forget.freeze is not None:
+        import torch
+
+        from damnatio.trunks import split
+
+        with torch.device("meta"):
+            split(backbone(recipe.faces.size, recipe.model.dim), recipe.forget.freeze)
 
 
 def method_settings(recipe: Recipe, label: str, source: str | Path = "") -> "MethodSettings":
