@@ -52,6 +52,8 @@ class PartitionSettings(Section):
     distractors: int = Field(50_000, ge=0)
     scales: dict[Label, Count] = Field({"S1": 1_000, "S2": 5_000}, min_length=1)
     min_images: Count = Field(4, description="images of an identity of the control, the test or the development set")
+    test_min_images: int | None = Field(None, ge=2, description="of the test set, where it is another number")
+    development_min_images: Count | None = Field(None, description="of the development set, likewise")
     forget_min_images: int = Field(4, ge=2, description="capture instances of a forget identity")
     forget_train: Share = Field(0.8, description="share of a forget identity's images on which the losses operate")
 
