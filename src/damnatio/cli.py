@@ -32,6 +32,7 @@ examples:
   damnatio train demo                                 one stage, on what the earlier ones left
   damnatio faces --sheet sheet.png                    look at the faces
   damnatio findings runs/demo                         the paper's findings, judged on a run
+  damnatio benchmark runs/demo/4-train/original-* ~/lfw  ten-fold accuracy, retrieval and CMC of a model
   damnatio ls methods                                 what there is to choose from
 
 A stage that was computed is never computed again; one that is missing is computed first.
@@ -57,9 +58,24 @@ def parser() -> argparse.ArgumentParser:
             stage.add_argument("--columns", type=_positive, default=10, help="images of each (10)")
     found = verbs.add_parser("findings", help="check the paper's eight findings on one or more finished runs")
     found.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folders of runs; several compare backbones")
+    _add_benchmark(verbs.add_parser("benchmark", help="measure a model on pairs of images or a folder of faces"))
     listing = verbs.add_parser("ls", help="list methods, backbones, heads, sources or recipes")
     listing.add_argument("kind", choices=["methods", "backbones", "heads", "sources", "recipes"])
     return top
+
+
+def _add_benchmark(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("model", type=Path, metavar="MODEL", help="a model's folder: card.json and model.safetensors")
+    verb.add_argument("source", type=Path, metavar="SOURCE", help="a folder of faces, or an InsightFace .bin of pairs")
+    verb.add_argument("--pairs", type=Path, metavar="FILE", help="pairs of the folder: a .csv, or LFW's pairs.txt")
+    verb.add_argument("--draw-pairs", type=_positive, default=6000, metavar="N", help="without a list, so many (6000)")
+    verb.add_argument("--seed", type=_positive, default=1, help="of the pairs drawn (1)")
+    verb.add_argument("--no-flip", action="store_true", help="embed f(x) alone, not f(x) + f(x mirrored)")
+    verb.add_argument("--batch", type=_positive, default=32, help="images embedded at once (32)")
+    verb.add_argument(
+        "--scores", type=Path, metavar="FILE", help="write the pairs' scores: .csv, or bob's four columns"
+    )
+    verb.add_argument("--json", type=Path, metavar="FILE", help="write all numbers")
 
 
 def _positive(text: str) -> int:
@@ -98,6 +114,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if options.verb == "ls":
             return _list(options.kind)
+        if options.verb == "benchmark":
+            return _benchmark(options)
         return _findings(options.runs) if options.verb == "findings" else _work(options)
     except DamnatioError as error:
         return _fail(str(error))
@@ -215,6 +233,21 @@ def _findings(runs: Sequence[Path]) -> int:
     from damnatio.reporting import read_report
 
     print(markdown(judge([read_report(run / "report") for run in runs])), end="")
+    return 0
+
+
+def _benchmark(options: argparse.Namespace) -> int:
+    from damnatio.benchmarking import Options, as_json, benchmark, lines
+    from damnatio.workspace import write_atomically
+
+    chosen = Options(
+        options.pairs, options.draw_pairs, options.seed, not options.no_flip, options.batch, options.scores
+    )
+    result = benchmark(options.model, options.source, chosen)
+    for line in lines(result):
+        print(line)
+    if options.json:
+        write_atomically(options.json, as_json(result))
     return 0
 
 

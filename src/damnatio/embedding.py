@@ -1,5 +1,6 @@
 """Stage 6: images to embeddings, unit vectors in float32, with the rows they belong to."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from damnatio.errors import DamnatioError
-from damnatio.faces.base import Faces
+from damnatio.faces.base import Faces, Images
 from damnatio.models import Card, save_tensors
 from damnatio.progress import progress
 
@@ -21,17 +22,26 @@ def embed(
     backbone: nn.Module, card: Card, faces: Faces, rows: NDArray[np.int64], batch: int, title: str = ""
 ) -> NDArray[np.float32]:
     """f(x) of the images at these rows. The network is left in the mode it was found in."""
-    device = next(backbone.parameters()).device
     training = backbone.training
     backbone.eval()
     units = np.empty((len(rows), card.dim), dtype=np.float32)
     with torch.inference_mode(), progress(title, len(rows) if title else 0, "images") as advance:
         for start in range(0, len(rows), batch):
             part = rows[start : start + batch]
-            raw = backbone(card.prepare(faces.read(part), device)).float()
-            units[start : start + len(part)] = F.normalize(raw, dim=1).cpu().numpy()
+            units[start : start + len(part)] = embed_batch(backbone, card, faces.read(part))
             advance(len(part))
     backbone.train(training)
+    return units
+
+
+def embed_batch(backbone: nn.Module, card: Card, images: Images, flip: bool = False) -> NDArray[np.float32]:
+    """Unit vectors of some images: f(x), or f(x) + f(x mirrored) as face benchmarks take it."""
+    with torch.inference_mode():
+        x = card.prepare(images, next(backbone.parameters()).device)
+        raw = backbone(x).float()
+        if flip:
+            raw = raw + backbone(x.flip(3)).float()
+        units: NDArray[np.float32] = F.normalize(raw, dim=1).cpu().numpy()
     return units
 
 
@@ -40,15 +50,22 @@ def save_embeddings(units: NDArray[np.float32], rows: NDArray[np.int64], folder:
 
 
 def load_embeddings(folder: Path) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Unit vectors in float64, normalised again there: scores near 1 tie in float32. A vector of no length or with a
-    value that is no number has no direction, and its row is named."""
+    """Unit vectors in float64, and their rows."""
     tensors = load_file(folder / FILE)
-    units, rows = tensors["embeddings"].astype(np.float64), tensors["rows"]
-    lengths = np.linalg.norm(units, axis=1)
+    rows = tensors["rows"]
+    return in_float64(tensors["embeddings"], lambda place: f"row {rows[place]}", folder), rows
+
+
+def in_float64(units: NDArray[np.float32], whose: Callable[[int], str], where: Path) -> NDArray[np.float64]:
+    """Unit vectors normalised again in float64: scores near 1 tie in float32. A vector of no length or with a value
+    that is no number has no direction, and it is named."""
+    double: NDArray[np.float64] = units.astype(np.float64)
+    lengths = np.linalg.norm(double, axis=1)
     bad = np.flatnonzero(~np.isfinite(lengths) | (lengths == 0))
     if len(bad):
         raise DamnatioError(
-            f"{len(bad)} embeddings in {folder} are zero or not finite, first that of row {rows[bad[0]]}: "
+            f"{len(bad)} embeddings in {where} are zero or not finite, first that of {whose(bad[0])}: "
             "the model has diverged."
         )
-    return units / lengths[:, None], rows
+    double /= lengths[:, None]
+    return double
