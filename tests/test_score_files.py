@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from damnatio.errors import DamnatioError
 from damnatio.metrics.identification import true_positive_rate
-from damnatio.score_files import COLUMNS, Side, read_scores, searches, write_scores
+from damnatio.score_files import COLUMNS, Side, blocks_of_searches, read_scores, searches, write_scores
 
 REFERENCES = Side(["ann/1", "bob/1"], ["ann", "bob"])
 PROBES = Side(["ann/2", "ann/3", "bob/2", "eve/1"], ["ann", "ann", "bob", "eve"])
@@ -164,6 +164,19 @@ def test_searches_are_recomputed_from_the_file(tmp_path: Path) -> None:
         assert own.tolist() == [0.9, 0.1 + 0.2, 0.8, -np.inf]  # ann/2, ann/3, bob/2, eve/1
         assert best.tolist() == [0.5, 1 / 3, -0.25, 0.4]
         assert true_positive_rate(own[:3], best[:3], 0.5) == pytest.approx(2 / 3)
+
+
+def test_rows_of_searches_are_written_probe_by_probe(tmp_path: Path) -> None:
+    scores = SCORES.reshape(4, 2)  # four probes, two templates
+    write_scores(tmp_path / "s.csv", REFERENCES, PROBES, blocks_of_searches([scores[:3], scores[3:]]))
+    found = read_scores(tmp_path / "s.csv")
+    assert found.probes is not None
+    assert [(found.probes[i], found.reference_subjects[i], found.scores[i]) for i in range(8)] == [
+        (PROBES.names[p], REFERENCES.subjects[r], scores[p, r]) for p in range(4) for r in range(2)
+    ]
+    own, best = searches(found)
+    assert own.tolist() == [scores[0, 0], scores[1, 0], scores[2, 1], -np.inf]
+    assert best.tolist() == [scores[0, 1], scores[1, 1], scores[2, 0], scores[3].max()]
 
 
 def test_millions_of_comparisons_pass_in_little_memory(tmp_path: Path) -> None:

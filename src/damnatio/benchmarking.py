@@ -30,8 +30,8 @@ from damnatio.tables import codes_of
 
 TARGETS = (1e-3, 1e-4)
 RANKS = (1, 5, 10, 20)
-ROWS = 256
-"""Queries whose scores with all images are held at once."""
+CELLS = 1 << 22
+"""Scores of queries with a gallery that are held at once."""
 
 
 @dataclass(frozen=True)
@@ -224,8 +224,9 @@ def _image(content: bytes, size: int) -> NDArray[np.uint8]:
 
 def _score_rows(queries: Units, gallery: Units) -> Iterator[Scores]:
     """The scores of each query with the whole gallery, some rows at a time, rounded as all scores are."""
-    for start in range(0, len(queries), ROWS):
-        scores = queries[start : start + ROWS] @ gallery.T
+    rows = max(1, CELLS // len(gallery))
+    for start in range(0, len(queries), rows):
+        scores = queries[start : start + rows] @ gallery.T
         yield np.rint(scores / STEP) * STEP
 
 

@@ -32,7 +32,7 @@ examples:
   damnatio train demo                                 one stage, on what the earlier ones left
   damnatio faces --sheet sheet.png                    look at the faces
   damnatio findings runs/demo                         the paper's findings, judged on a run
-  damnatio benchmark runs/demo/4-train/original-* ~/lfw  ten-fold accuracy, retrieval and CMC of a model
+  damnatio benchmark MODEL ~/lfw                      ten-fold accuracy, retrieval and CMC of one model
   damnatio ls methods                                 what there is to choose from
 
 A stage that was computed is never computed again; one that is missing is computed first.
@@ -120,7 +120,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except DamnatioError as error:
         return _fail(str(error))
     except KeyboardInterrupt:
-        return _fail("Interrupted. What was computed is kept: the same command goes on from there.", 130)
+        kept = "" if options.verb == "benchmark" else " What was computed is kept: the same command goes on from there."
+        return _fail(f"Interrupted.{kept}", 130)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -237,6 +238,7 @@ def _findings(runs: Sequence[Path]) -> int:
 
 
 def _benchmark(options: argparse.Namespace) -> int:
+    print(f"damnatio benchmark: {options.model} on {options.source}", flush=True)  # before torch is there
     from damnatio.benchmarking import Options, as_json, benchmark, lines
     from damnatio.workspace import write_atomically
 
@@ -247,6 +249,7 @@ def _benchmark(options: argparse.Namespace) -> int:
     for line in lines(result):
         print(line)
     if options.json:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(options.json, as_json(result))
     return 0
 

@@ -7,7 +7,7 @@ one probe with every template. Both directions work by blocks: names are held on
 
 import csv
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -104,6 +104,16 @@ def write_scores(path: Path, references: Side, probes: Side, blocks: Iterable[tu
                         SCORE: pa.array(scores[part], pa.float64()),
                     }
                     writer.write_batch(pa.record_batch([content[column] for column in columns], schema=schema))
+
+
+def blocks_of_searches(matrices: Iterable[Scores]) -> Iterator[tuple[Codes, Codes, Scores]]:
+    """Rows of scores, a row a probe and a column a template, as blocks to write."""
+    first = 0
+    for matrix in matrices:
+        probes, templates = matrix.shape
+        places = np.arange(first, first + probes)
+        yield np.tile(np.arange(templates), probes), np.repeat(places, templates), matrix.ravel()
+        first += probes
 
 
 def read_scores(path: Path) -> ScoreFile:
