@@ -209,7 +209,10 @@ def test_mistakes_get_one_sentence(
         ([tmp_path / "card", face_folder], "is not a folder with a model's card.json and model.safetensors"),
         ([model, tmp_path / "nothing"], "There is no folder or file"),
         ([model, tmp_path / "large"], "gave no readable image: 40x40, and the model takes 32x32"),
-        ([model, tmp_path / "large", "--pairs", tmp_path / "large.csv"], "first x/0.png: 40x40, and the model takes"),
+        (
+            [model, tmp_path / "large", "--pairs", tmp_path / "large.csv"],
+            "the image x/0.png cannot be used: 40x40, and",
+        ),
         ([model, face_folder, "--pairs", tmp_path / "pairs.csv"], "line 2: there is no image nobody/0.png"),
         ([model, tmp_path / "pairs.csv", "--pairs", tmp_path / "pairs.csv"], "--pairs names images of a folder"),
     ]

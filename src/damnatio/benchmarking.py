@@ -54,11 +54,11 @@ def benchmark(model: Path, source: Path, options: Options) -> dict[str, Any]:
         return result | _folder(network, source, options)
     if source.is_dir() and options.pairs is not None:
         listed = read_pair_list(options.pairs, source)
-        units = _every(network, listed.images, lambda i: (source / listed.images[i]).read_bytes(), source, options)
+        units = _embedded(network, listed.images, lambda i: (source / listed.images[i]).read_bytes(), source, options)
         origin = str(options.pairs)
     else:
         listed, contents = _bin(source)
-        units = _every(network, listed.images, lambda i: contents[i], source, options)
+        units = _embedded(network, listed.images, lambda i: contents[i], source, options)
         origin = source.name
     return result | {"images": len(units)} | _verification(units, listed, origin, options)
 
@@ -170,31 +170,16 @@ def _bin(path: Path) -> tuple[PairList, Sequence[bytes]]:
     return PairList(names, places[::2], places[1::2], np.array(same, dtype=bool)), contents
 
 
-def _every(
-    network: tuple[nn.Module, Card],
-    names: Sequence[str],
-    content: Callable[[int], bytes],
-    where: Path,
-    options: Options,
-) -> Units:
-    """As `_embedded`, but an image that cannot be read is an error: without it the folds are others."""
-    skipped = dict[str, str]()
-    units = _embedded(network, names, content, where, options, skipped)
-    if skipped:
-        name, reason = next(iter(skipped.items()))
-        raise DamnatioError(f"{len(skipped)} images of {where} cannot be used, first {name}: {reason}.")
-    return units
-
-
 def _embedded(
     network: tuple[nn.Module, Card],
     names: Sequence[str],
     content: Callable[[int], bytes],
     where: Path,
     options: Options,
-    skipped: dict[str, str],
+    skipped: dict[str, str] | None = None,
 ) -> Units:
-    """Unit vectors of the images that can be read; `skipped` receives the others and why."""
+    """Unit vectors of the images. `skipped` receives those that cannot be read, and why; None allows for none, since
+    without an image of a list of pairs its folds are others."""
     backbone, card = network
     parts, read = [np.empty((0, card.dim), np.float32)], list[str]()
     with progress("embed", len(names), "images") as advance:
@@ -204,10 +189,11 @@ def _embedded(
                 try:
                     images.append(_image(content(place), card.size))
                     read.append(names[place])
-                except UnreadableError as error:
-                    skipped[names[place]] = str(error)
-                except OSError as error:
-                    skipped[names[place]] = error.strerror or "not readable"
+                except (UnreadableError, OSError) as error:
+                    reason = str(error.strerror if isinstance(error, OSError) else error)
+                    if skipped is None:
+                        raise DamnatioError(f"{where}: the image {names[place]} cannot be used: {reason}.") from error
+                    skipped[names[place]] = reason
             if images:
                 parts.append(embed_batch(backbone, card, np.stack(images), options.flip))
             advance(options.batch)
@@ -245,32 +231,31 @@ def as_json(result: dict[str, Any]) -> str:
 
 def lines(result: dict[str, Any]) -> Iterator[str]:
     """The result for people."""
-    yield f"images        {result['images']:,}" + _of_people(result)
+    people = f" of {result['identities']:,} people, {len(result['skipped']):,} skipped" if "skipped" in result else ""
+    yield _line("images", f"{result['images']:,}{people}")
     for name, reason in list(result.get("skipped", {}).items())[:3]:
-        yield f"skipped       {name}: {reason}"
+        yield _line("skipped", f"{name}: {reason}")
     if "pairs" in result:
         pairs, exact, grid = result["pairs"], result["accuracy"], result["accuracy_on_grid"]
-        yield f"pairs         {pairs['same']:,} same, {pairs['different']:,} different, {pairs['origin']}"
-        yield f"accuracy      {exact['mean']:.4f} +- {exact['deviation']:.4f}   over {len(exact['folds'])} folds"
-        yield f"  on a grid   {grid['mean']:.4f} +- {grid['deviation']:.4f}   as InsightFace computes it"
+        yield _line("pairs", f"{pairs['same']:,} same, {pairs['different']:,} different, {pairs['origin']}")
+        yield _line("accuracy", f"{exact['mean']:.4f} +- {exact['deviation']:.4f}   over {len(exact['folds'])} folds")
+        yield _line("  on a grid", f"{grid['mean']:.4f} +- {grid['deviation']:.4f}   as InsightFace computes it")
         for point in result["verification"]:
             rests = f"threshold {point['threshold']:.4f}, {point['errors']:,} errors in {point['comparisons']:,}"
-            yield f"TMR@FMR={point['target_fmr']:g}".ljust(14) + f"{point['tmr']:.4f}   {rests}"
+            yield _line(f"TMR@FMR={point['target_fmr']:g}", f"{point['tmr']:.4f}   {rests}")
             if point["warning"]:
-                yield f"              FMR = {point['warning']}"
-    elif "retrieval" in result:
-        yield f"pairs         none: {FOLDS} folds need at least two people with two images in each"
+                yield _line("", f"FMR = {point['warning']}")
+    else:
+        yield _line("pairs", f"none: {FOLDS} folds need at least two people with two images in each")
     if "retrieval" in result:
         found, search = result["retrieval"], result["cmc"]
-        yield f"retrieval     R@1 {found['recall_at_1']:.4f}   mAP {found['mean_average_precision']:.4f}   " + (
-            f"{found['queries']:,} queries, {found['left_out']:,} images without another of their person left out"
-        )
-        yield f"compactness   {found['compactness']:.4f}   mean cosine to the centroid of the person"
+        counts = f"{found['queries']:,} queries, {found['left_out']:,} images without another of their person left out"
+        rates = f"R@1 {found['recall_at_1']:.4f}   mAP {found['mean_average_precision']:.4f}"
+        yield _line("retrieval", f"{rates}   {counts}")
+        yield _line("compactness", f"{found['compactness']:.4f}   mean cosine to the centroid of the person")
         shares = "   ".join(f"{rank}: {share:.4f}" for rank, share in search["ranks"].items())
-        yield f"CMC           {shares}   {search['probes']:,} probes, {search['gallery']:,} people, one image enrolled"
+        yield _line("CMC", f"{shares}   {search['probes']:,} probes, {search['gallery']:,} people, one image enrolled")
 
 
-def _of_people(result: dict[str, Any]) -> str:
-    if "identities" not in result:
-        return ""
-    return f" of {result['identities']:,} people, {len(result['skipped']):,} skipped"
+def _line(label: str, text: str) -> str:
+    return f"{label:<16}{text}"
