@@ -52,15 +52,21 @@ class PartitionSettings(Section):
     distractors: int = Field(50_000, ge=0)
     scales: dict[Label, Count] = Field({"S1": 1_000, "S2": 5_000}, min_length=1)
     min_images: Count = Field(4, description="images of an identity of the control, the test or the development set")
+    test_min_images: int | None = Field(None, ge=2, description="of the test set, where it is another number")
+    development_min_images: Count | None = Field(None, description="of the development set, likewise")
     forget_min_images: int = Field(4, ge=2, description="capture instances of a forget identity")
     forget_train: Share = Field(0.8, description="share of a forget identity's images on which the losses operate")
 
 
 class ModelSettings(Section):
-    """The network and its classifier head (IV-A)."""
+    """The network and its classifier head (IV-A). With `weights`, f* is imported and not trained."""
 
     backbone: str = "iresnet34"
     dim: int = Field(512, ge=2)
+    weights: Path | None = Field(None, description="f*'s own: a file, or a folder that holds a model and its card")
+    colour: Literal["RGB", "BGR"] | None = Field(None, description="how f* is fed; unset: as its card says, or RGB")
+    mean: float | None = Field(None, description="f* is fed (x - mean) / deviation; unset: as its card says, or 127.5")
+    deviation: float | None = Field(None, gt=0, description="unset: as its card says, or 127.5")
     head: str = "cosface"
     scale: float = Field(64.0, gt=0)
     margin: float = Field(0.4, ge=0)
@@ -105,6 +111,9 @@ class ForgetSettings(Optimisation):
     images_per_identity: int = Field(8, ge=2)
     batch_norm: Literal["train", "frozen"] = Field(
         "train", description="whether BatchNorm follows the fine-tuning batches or keeps the statistics of f*"
+    )
+    freeze: str | None = Field(
+        None, description="the last stage of f* that stays as it is: its activations are kept and the rest is trained"
     )
 
 
@@ -179,8 +188,15 @@ def _check_names(recipe: Recipe) -> None:
     from damnatio.backbones import BACKBONES
     from damnatio.models import new_head
 
-    BACKBONES.get(recipe.model.backbone)
+    backbone = BACKBONES.get(recipe.model.backbone)
     new_head(recipe.model, classes=1)
+    if recipe.forget.freeze is not None:
+        import torch
+
+        from damnatio.trunks import split
+
+        with torch.device("meta"):
+            split(backbone(recipe.faces.size, recipe.model.dim), recipe.forget.freeze)
 
 
 def method_settings(recipe: Recipe, label: str, source: str | Path = "") -> "MethodSettings":
