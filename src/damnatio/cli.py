@@ -33,6 +33,7 @@ examples:
   damnatio faces --sheet sheet.png                    look at the faces
   damnatio faces /data/train.rec --sheet sheet.png    and at your own
   damnatio findings runs/demo                         the paper's findings, judged on a run
+  damnatio benchmark MODEL ~/lfw                      ten-fold accuracy, retrieval and CMC of one model
   damnatio ls methods                                 what there is to choose from
 
 A stage that was computed is never computed again; one that is missing is computed first.
@@ -70,9 +71,24 @@ def parser() -> argparse.ArgumentParser:
             again.add_argument("--out", type=Path, default=Path("recheck"), help="where the results go (recheck/)")
     found = verbs.add_parser("findings", help="check the paper's eight findings on one or more finished runs")
     found.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folders of runs; several compare backbones")
+    _add_benchmark(verbs.add_parser("benchmark", help="measure a model on pairs of images or a folder of faces"))
     listing = verbs.add_parser("ls", help="list methods, backbones, heads, sources or recipes")
     listing.add_argument("kind", choices=["methods", "backbones", "heads", "sources", "recipes"])
     return top
+
+
+def _add_benchmark(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("model", type=Path, metavar="MODEL", help="a model's folder: card.json and model.safetensors")
+    verb.add_argument("source", type=Path, metavar="SOURCE", help="a folder of faces, or an InsightFace .bin of pairs")
+    verb.add_argument("--pairs", type=Path, metavar="FILE", help="pairs of the folder: a .csv, or LFW's pairs.txt")
+    verb.add_argument("--draw-pairs", type=_positive, default=6000, metavar="N", help="without a list, so many (6000)")
+    verb.add_argument("--seed", type=_positive, default=1, help="of the pairs drawn (1)")
+    verb.add_argument("--no-flip", action="store_true", help="embed f(x) alone, not f(x) + f(x mirrored)")
+    verb.add_argument("--batch", type=_positive, default=32, help="images embedded at once (32)")
+    verb.add_argument(
+        "--scores", type=Path, metavar="FILE", help="write the pairs' scores: .csv, or bob's four columns"
+    )
+    verb.add_argument("--json", type=Path, metavar="FILE", help="write all numbers")
 
 
 def _positive(text: str) -> int:
@@ -113,11 +129,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if options.verb == "ls":
             return _list(options.kind)
+        if options.verb == "benchmark":
+            return _benchmark(options)
         return _findings(options.runs) if options.verb == "findings" else _work(options)
     except DamnatioError as error:
         return _fail(str(error))
     except KeyboardInterrupt:
-        return _fail("Interrupted. What was computed is kept: the same command goes on from there.", 130)
+        kept = "" if options.verb == "benchmark" else " What was computed is kept: the same command goes on from there."
+        return _fail(f"Interrupted.{kept}", 130)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -267,6 +286,23 @@ def _findings(runs: Sequence[Path]) -> int:
     from damnatio.reporting import read_report
 
     print(markdown(judge([read_report(run / "report") for run in runs])), end="")
+    return 0
+
+
+def _benchmark(options: argparse.Namespace) -> int:
+    print(f"damnatio benchmark: {options.model} on {options.source}", flush=True)  # before torch is there
+    from damnatio.benchmarking import Options, as_json, benchmark, lines
+    from damnatio.workspace import write_atomically
+
+    chosen = Options(
+        options.pairs, options.draw_pairs, options.seed, not options.no_flip, options.batch, options.scores
+    )
+    result = benchmark(options.model, options.source, chosen)
+    for line in lines(result):
+        print(line)
+    if options.json:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(options.json, as_json(result))
     return 0
 
 
