@@ -14,17 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from damnatio.comparing import STEP, Codes, Scores, Units, pair_scores
 from damnatio.embedding import embed_batch, in_float64
 from damnatio.errors import DamnatioError
 from damnatio.faces.base import UnreadableError
-from damnatio.faces.folder import Folder, decode
+from damnatio.faces.decoding import decode
+from damnatio.faces.folder import Folder
 from damnatio.metrics.benchmarks import Folds, compactness, retrieval, ten_fold, ten_fold_on_grid
 from damnatio.metrics.identification import cmc, ranks
 from damnatio.metrics.verification import acceptance_rate, calibrate
 from damnatio.models import Card, load_backbone
 from damnatio.pair_lists import FOLDS, PairList, draw_pairs, read_pair_list
 from damnatio.progress import progress
+from damnatio.scanning import Codes, Scores, Units, dots, on_grid
 from damnatio.score_files import Side, write_scores
 from damnatio.tables import codes_of
 
@@ -105,7 +106,7 @@ def _folder(network: tuple[nn.Module, Card], root: Path, options: Options) -> di
 
 
 def _verification(units: Units, pairs: PairList, origin: str, options: Options) -> dict[str, Any]:
-    scores = pair_scores(units, pairs.first, units, pairs.second)
+    scores = dots(units, pairs.first, units, pairs.second)
     if options.scores:
         references, probes, a, b = _sides(pairs)
         write_scores(options.scores, references, probes, [(a, b, scores)])
@@ -197,7 +198,7 @@ def _embedded(
             if images:
                 parts.append(embed_batch(backbone, card, np.stack(images), options.flip))
             advance(options.batch)
-    return in_float64(np.concatenate(parts), lambda place: read[place], where)
+    return on_grid(in_float64(np.concatenate(parts), lambda place: read[place], where))
 
 
 def _image(content: bytes, size: int) -> NDArray[np.uint8]:
@@ -209,11 +210,10 @@ def _image(content: bytes, size: int) -> NDArray[np.uint8]:
 
 
 def _score_rows(queries: Units, gallery: Units) -> Iterator[Scores]:
-    """The scores of each query with the whole gallery, some rows at a time, rounded as all scores are."""
+    """The scores of each query with the whole gallery, some rows at a time."""
     rows = max(1, CELLS // len(gallery))
     for start in range(0, len(queries), rows):
-        scores = queries[start : start + rows] @ gallery.T
-        yield np.rint(scores / STEP) * STEP
+        yield queries[start : start + rows] @ gallery.T
 
 
 def as_json(result: dict[str, Any]) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from damnatio.devices import device
 from damnatio.embedding import embed
 from damnatio.errors import DamnatioError
 from damnatio.faces.base import Faces
@@ -20,7 +21,6 @@ from damnatio.models import (
     HEAD,
     WEIGHTS,
     Card,
-    device,
     load_card,
     load_head,
     new_backbone,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from damnatio.comparing import mated_pairs
 from damnatio.errors import DamnatioError
-from damnatio.faces.folder import ENDINGS
+from damnatio.faces.decoding import ENDINGS
 
 Codes = NDArray[np.int64]
 COLUMNS = ("image_a", "image_b", "same")
