@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,11 @@ class Card(BaseModel):
     scale: float = 127.5
     origin: str = ""
     sha256: str = ""
+
+    def fed_as(self, settings: ModelSettings) -> "Card":
+        """The card with what the recipe says of the feeding."""
+        said = {"colour": settings.colour, "mean": settings.mean, "scale": settings.deviation}
+        return self.model_copy(update={key: value for key, value in said.items() if value is not None})
 
     def prepare(self, images: NDArray[np.uint8], device: torch.device) -> Tensor:
         """uint8 RGB [n, size, size, 3] as the network takes them: float [n, 3, size, size]."""
@@ -97,21 +103,43 @@ def load_backbone(folder: Path) -> tuple[nn.Module, Card]:
 
 
 def load_head(settings: ModelSettings, folder: Path) -> Head:
-    weights = _tensors(folder / HEAD)
+    weights = read_tensors(folder / HEAD)
     head = new_head(settings, len(weights["weight"]))
     head.load_state_dict(weights)
     return head.to(device())
 
 
 def load_weights(module: nn.Module, path: Path) -> None:
-    tensors = _tensors(path)
-    try:
-        module.load_state_dict(tensors)
-    except RuntimeError as error:
-        raise DamnatioError(f"{path} does not fit the network: {' '.join(str(error).split())[:400]}.") from error
+    put_tensors(module, read_tensors(path), path)
 
 
-def _tensors(path: Path) -> dict[str, Any]:
+def put_tensors(module: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
+    """The tensors into the network, all of them and no other; what does not fit is told in one sentence."""
+    wanted = module.state_dict()
+    faults = {
+        "missing": [name for name in wanted if name not in tensors],
+        "foreign": [name for name in tensors if name not in wanted],
+        "of another shape": [
+            f"{name} ({_shape(tensors[name])} for {_shape(wanted[name])})"
+            for name in wanted
+            if name in tensors and tensors[name].shape != wanted[name].shape
+        ],
+    }
+    told = [
+        f"{len(names)} tensors are {fault}: {', '.join(names[:3])}{', ...' if len(names) > 3 else ''}"
+        for fault, names in faults.items()
+        if names
+    ]
+    if told:
+        raise DamnatioError(f"{path} does not fit the network: {'; '.join(told)}. Check model.backbone and model.dim.")
+    module.load_state_dict(tensors)
+
+
+def _shape(tensor: Tensor) -> str:
+    return "x".join(map(str, tensor.shape)) or "a number"
+
+
+def read_tensors(path: Path) -> dict[str, Any]:
     try:
         tensors: dict[str, Any] = load_file(path)
     except (OSError, SafetensorError) as error:

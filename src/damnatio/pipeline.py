@@ -62,23 +62,24 @@ class Pipeline:
         return self._stage("3-partitions", "all", {**_plain(settings), "seed": seed}, {"captures": captures}, build)
 
     def original(self) -> Output:
-        """f*: trained on the retain identities."""
+        """f*: trained on the retain identities, or imported."""
         recipe = self.recipe
         faces, partitions = self.faces(), self.partitions()
 
         def build(folder: Path) -> None:
+            from damnatio.importing import import_original
             from damnatio.training import fit, original_job, set_threads
 
             set_threads(recipe.threads)
-            fit(original_job(recipe, self.images(faces), self._table(partitions)), folder)
+            if recipe.model.weights:
+                import_original(recipe, self.images(faces), self._table(partitions), folder)
+            else:
+                fit(original_job(recipe, self.images(faces), self._table(partitions)), folder)
 
-        return self._stage(
-            "4-train",
-            ORIGINAL,
-            {"model": self._model_settings, "train": _plain(recipe.train), "seed": recipe.seed},
-            {"faces": faces, "partitions": partitions},
-            build,
-        )
+        settings: dict[str, Any] = {"model": self._model_settings}
+        if not recipe.model.weights:
+            settings |= {"train": _plain(recipe.train), "seed": recipe.seed}
+        return self._stage("4-train", ORIGINAL, settings, {"faces": faces, "partitions": partitions}, build)
 
     def altered(self, scale: str, label: str) -> Output:
         """f: the original model after forgetting."""
@@ -193,7 +194,12 @@ class Pipeline:
 
         model = self.recipe.model
         code = [BACKBONES.fingerprint(model.backbone), HEADS.fingerprint(model.head)]
-        return {**_plain(model), "code": code}
+        settings = {**_plain(model), "code": code}
+        if model.weights:
+            from damnatio.importing import content_of
+
+            settings["weights"] = content_of(model)  # what it is, not where it lies
+        return settings
 
     def _model(self, scale: str, label: str) -> Output:
         return self.original() if label == ORIGINAL else self.altered(scale, label)
@@ -220,4 +226,5 @@ class Pipeline:
 
 
 def _plain(settings: BaseModel) -> dict[str, Any]:
-    return settings.model_dump(mode="json", exclude=_NO_EFFECT)
+    """As a key holds them. What is left unset is left out, so that a new optional setting makes no old output stale."""
+    return settings.model_dump(mode="json", exclude=_NO_EFFECT, exclude_none=True)

@@ -57,10 +57,14 @@ class PartitionSettings(Section):
 
 
 class ModelSettings(Section):
-    """The network and its classifier head (IV-A)."""
+    """The network and its classifier head (IV-A). With `weights`, f* is imported and not trained."""
 
     backbone: str = "iresnet34"
     dim: int = Field(512, ge=2)
+    weights: Path | None = Field(None, description="f*'s own: a file, or a folder that holds a model and its card")
+    colour: Literal["RGB", "BGR"] | None = Field(None, description="how f* is fed; unset: as its card says, or RGB")
+    mean: float | None = Field(None, description="f* is fed (x - mean) / deviation; unset: as its card says, or 127.5")
+    deviation: float | None = Field(None, gt=0, description="unset: as its card says, or 127.5")
     head: str = "cosface"
     scale: float = Field(64.0, gt=0)
     margin: float = Field(0.4, ge=0)

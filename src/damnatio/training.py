@@ -293,12 +293,13 @@ def original_job(recipe: Recipe, faces: Faces, partitions: Table) -> Job:
     """f* itself: the recipe's backbone and head, trained on the retain identities."""
     rows, labels = retain_set(partitions)
     model = recipe.model
+    card = Card(backbone=model.backbone, dim=model.dim, size=faces.size, origin=f"trained by {recipe.name}")
     torch.manual_seed(recipe.seed)
     return Job(
         title="f*",
         backbone=new_backbone(model.backbone, faces.size, model.dim).to(device()),
         head=new_head(model, int(labels.max()) + 1).to(device()),
-        card=Card(backbone=model.backbone, dim=model.dim, size=faces.size, origin=f"trained by {recipe.name}"),
+        card=card.fed_as(model),
         faces=faces,
         rows=rows,
         labels=labels,
