@@ -191,9 +191,11 @@ class Pipeline:
     def _model_settings(self) -> dict[str, Any]:
         from damnatio.backbones import BACKBONES
         from damnatio.heads import HEADS
+        from damnatio.models import ONNX
 
         model = self.recipe.model
-        code = [BACKBONES.fingerprint(model.backbone), HEADS.fingerprint(model.head)]
+        graph = code_of("exchange/graph.py", "exchange/operators.py") if model.backbone == ONNX else ""
+        code = [graph or BACKBONES.fingerprint(model.backbone), HEADS.fingerprint(model.head)]
         settings = {**_plain(model), "code": code}
         if model.weights:
             from damnatio.importing import content_of

@@ -51,6 +51,15 @@ def read_network(path: Path) -> tuple[GraphNetwork, int, int, float]:
     return network, size, dim, parity
 
 
+def embedding_size(path: Path) -> int:
+    """The dimension of the output: as the graph says, or as it turns out."""
+    need_onnx()
+    model = _parse(path)
+    _face_size(model, path)
+    sides = _side(model.graph.output[0])
+    return sides[1] if len(sides) == 2 and isinstance(sides[1], int) else read_network(path)[2]
+
+
 def write_network(network: GraphNetwork, path: Path) -> None:
     write_atomically(path, network.to_model().SerializeToString())
 
@@ -190,9 +199,7 @@ def _run(content: bytes, x: Tensor, path: Path) -> tuple[Tensor, bool]:
             singles = [session.run(None, {name: x[i : i + 1].numpy()})[0] for i in range(len(x))]
             return torch.cat([torch.from_numpy(single) for single in singles]), True
     except Exception as error:  # onnxruntime's own classes have no common one
-        raise DamnatioError(
-            f"{path}: onnxruntime cannot run it ({' '.join(str(error).split())[:200]})."
-        ) from error
+        raise DamnatioError(f"{path}: onnxruntime cannot run it ({' '.join(str(error).split())[:200]}).") from error
 
 
 def _distance(ours: Tensor, theirs: Tensor) -> float:

@@ -80,7 +80,7 @@ def conv(i: Inputs, a: Attributes) -> Tensor:
 
 @operator
 def average_pool(i: Inputs, a: Attributes) -> Tensor:
-    if any(a.get("pads", ())) and not a.get("count_include_pad", 0) or a.get("ceil_mode", 0):
+    if (any(a.get("pads", ())) and not a.get("count_include_pad", 0)) or a.get("ceil_mode", 0):
         raise NotImplementedError("a pooling that counts some cells of its window")
     return F.avg_pool2d(_padded(i[0], a), a["kernel_shape"], a.get("strides", (1, 1)))
 
@@ -108,7 +108,7 @@ def clip(i: Inputs, a: Attributes) -> Tensor:
 @operator
 def gemm(i: Inputs, a: Attributes) -> Tensor:
     x, y, bias = (*i, None)[:3]
-    product = (x.T if a.get("transA", 0) else x) @ (y.T if a.get("transB", 0) else y) * a.get("alpha", 1.0)
+    product: Tensor = (x.T if a.get("transA", 0) else x) @ (y.T if a.get("transB", 0) else y) * a.get("alpha", 1.0)
     return product if bias is None else product + bias * a.get("beta", 1.0)
 
 
@@ -190,7 +190,8 @@ def gather(i: Inputs, a: Attributes) -> Tensor:
     x, index = i[0], i[1]
     axis = a.get("axis", 0) % x.ndim
     places = index.flatten().to(x.device) % x.shape[axis]
-    return x.index_select(axis, places).reshape(*x.shape[:axis], *index.shape, *x.shape[axis + 1 :])  # type: ignore[no-any-return]
+    picked: Tensor = x.index_select(axis, places)
+    return picked.reshape((*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]))
 
 
 @operator
@@ -215,7 +216,7 @@ def split(i: Inputs, a: Attributes) -> Sequence[Tensor]:
     sizes = i[1].tolist() if len(i) > 1 and i[1] is not None else a.get("split")
     if sizes is None:
         sizes = -(-x.shape[axis] // a["outputs"])
-    return x.split(sizes, axis)
+    return torch.split(x, sizes, axis)
 
 
 @operator

@@ -1,0 +1,107 @@
+"""mbf: InsightFace's MobileFaceNet, wider than FaceX-Zoo's and with tensor names of its own.
+
+    bottleneck(x) = BN(conv1x1(PReLU(BN(dw3x3_s(PReLU(BN(conv1x1(x)))))))) [+ x]
+
+The stem's second convolution is grouped by 64 and not depthwise. The modules bear InsightFace's names
+(recognition/arcface_torch/backbones/mobilefacenet.py), so that its weights load.
+"""
+
+import math
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+
+from damnatio.backbones import BACKBONES
+from damnatio.errors import DamnatioError
+
+
+class Layers(nn.Module):
+    """A sequence under the name `layers`."""
+
+    def __init__(self, *layers: nn.Module) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.layers(x)
+        return out
+
+
+class Conv(Layers):
+    """conv -> BN -> PReLU, or conv -> BN where `linear`; the padding keeps the side at stride 1 unless it is 0."""
+
+    def __init__(
+        self, inputs: int, width: int, kernel: int = 1, *, stride: int = 1, groups: int = 1, linear: bool = False
+    ) -> None:
+        padding = 1 if kernel == 3 else 0
+        layers: list[nn.Module] = [
+            nn.Conv2d(inputs, width, kernel, stride, padding, groups=groups, bias=False),
+            nn.BatchNorm2d(width),
+        ]
+        super().__init__(*layers, *([] if linear else [nn.PReLU(width)]))
+
+
+class Bottleneck(Layers):
+    def __init__(self, inputs: int, width: int, groups: int, *, stride: int = 1, residual: bool = False) -> None:
+        super().__init__(
+            Conv(inputs, groups),
+            Conv(groups, groups, 3, stride=stride, groups=groups),
+            Conv(groups, width, linear=True),
+        )
+        self.residual = residual
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.layers(x)
+        return x + out if self.residual else out
+
+
+class Residuals(Layers):
+    def __init__(self, count: int, width: int, groups: int) -> None:
+        super().__init__(*(Bottleneck(width, width, groups, residual=True) for _ in range(count)))
+
+
+class Mbf(nn.Module):
+    """N x 3 x size x size -> N x dim; `blocks` in the four stages, 64 `times` channels in the first."""
+
+    def __init__(self, size: int, dim: int, blocks: Sequence[int], times: int) -> None:
+        if size < 16:
+            raise DamnatioError(f"mbf halves its input four times: {size} pixels are too few, give at least 16.")
+        super().__init__()
+        narrow, wide = 64 * times, 128 * times
+        self.layers = nn.ModuleList(
+            [
+                Conv(3, narrow, 3, stride=2),
+                Conv(narrow, narrow, 3, groups=64) if blocks[0] == 1 else Residuals(blocks[0], narrow, 128),
+                Bottleneck(narrow, narrow, 128, stride=2),
+                Residuals(blocks[1], narrow, 128),
+                Bottleneck(narrow, wide, 256, stride=2),
+                Residuals(blocks[2], wide, 256),
+                Bottleneck(wide, wide, 512, stride=2),
+                Residuals(blocks[3], wide, 256),
+            ]
+        )
+        self.conv_sep = Conv(wide, 512)
+        side = math.ceil(size / 16)
+        pooling = Layers(nn.Conv2d(512, 512, side, groups=512, bias=False), nn.BatchNorm2d(512))
+        self.features = Layers(pooling, nn.Flatten(), nn.Linear(512, dim, bias=False), nn.BatchNorm1d(dim))
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d | nn.Linear):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")  # InsightFace's
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers:
+            x = layer(x)
+        out: Tensor = self.features(self.conv_sep(x))
+        return out
+
+
+@BACKBONES.register("mbf")
+def mbf(size: int, dim: int) -> nn.Module:
+    """InsightFace's MobileFaceNet, 2.1 M parameters at size 112, dim 512."""
+    return Mbf(size, dim, (1, 4, 6, 2), times=2)
+
+
+@BACKBONES.register("mbf-large")
+def mbf_large(size: int, dim: int) -> nn.Module:
+    """Twice as deep and wide as mbf."""
+    return Mbf(size, dim, (2, 8, 12, 4), times=4)
