@@ -72,7 +72,7 @@ def import_model(settings: ModelSettings, size: int | None = None) -> tuple[nn.M
         )
     if path.suffix in STATES:
         backbone = new_backbone(card.backbone, card.size, card.dim)
-        put_tensors(backbone, fill_counters(read_state(path), backbone.state_dict()), path)
+        put_tensors(backbone, fill_counters(read_state(path), backbone.state_dict()), path, card.backbone)
     if given is not None:
         card = given.model_copy(update={"size": card.size, "parity": card.parity})
         origin = f"{origin}, {given.origin}" if given.origin else origin

@@ -160,7 +160,7 @@ def load_weights(module: nn.Module, path: Path) -> None:
     put_tensors(module, read_tensors(path), path)
 
 
-def put_tensors(module: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
+def put_tensors(module: nn.Module, tensors: Mapping[str, Tensor], path: Path, name: str = "") -> None:
     """The tensors into the network, all of them and no other; what does not fit is told in one sentence."""
     wanted = module.state_dict()
     faults = {
@@ -178,7 +178,8 @@ def put_tensors(module: nn.Module, tensors: Mapping[str, Tensor], path: Path) ->
         if names
     ]
     if told:
-        raise DamnatioError(f"{path} does not fit the network: {'; '.join(told)}. Check model.backbone and model.dim.")
+        network = f"the network{' ' + name if name else ''}"
+        raise DamnatioError(f"{path} does not fit {network}: {'; '.join(told)}. Check model.backbone and model.dim.")
     module.load_state_dict(tensors)
 
 

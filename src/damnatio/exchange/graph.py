@@ -33,7 +33,7 @@ _WEIGHTS = {
 }
 """operator -> the inputs that can be weights"""
 _ELEMENTWISE = {"Sub", "Add", "Mul", "Div", "Identity", "Cast"}
-_VIEWS = {"Identity", "Transpose", "Reshape", "Squeeze", "Unsqueeze"}
+_VIEWS = {"Identity", "Transpose", "Reshape", "Squeeze", "Unsqueeze", "Cast", "CastLike"}
 
 
 class GraphNetwork(nn.Module):

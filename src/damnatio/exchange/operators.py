@@ -31,6 +31,7 @@ OPERATORS: dict[str, Operator] = {
     "LeakyRelu": lambda i, a: F.leaky_relu(i[0], a.get("alpha", 0.01)),
     "Identity": lambda i, a: i[0],
     "Dropout": lambda i, a: i[0],  # exported for inference, where it does nothing
+    "CastLike": lambda i, a: i[0].to(i[1].dtype),
     "MatMul": lambda i, a: i[0] @ i[1],
     "GlobalAveragePool": lambda i, a: i[0].mean(tuple(range(2, i[0].ndim)), keepdim=True),
     "Concat": lambda i, a: torch.cat(i, a["axis"]),

@@ -36,13 +36,13 @@ def read_state(path: Path) -> dict[str, Tensor]:
             f"{path} holds more than tensors, and code in a file is never run: save its state dict alone, with "
             "torch.save(network.state_dict(), path)."
         ) from error
-    except (OSError, RuntimeError, EOFError, ValueError, KeyError) as error:
+    except Exception as error:  # torch may raise anything on damaged content
         raise DamnatioError(f"{path} is not a file that torch.save wrote, or a damaged one.") from error
     for key in WRAPPERS:
         if isinstance(content, Mapping) and isinstance(content.get(key), Mapping):
             content = content[key]
-    strange = content if isinstance(content, Mapping) else {"": content}
-    if not strange or not all(isinstance(value, Tensor) for value in strange.values()):
+    values = list(content.values()) if isinstance(content, Mapping) else []
+    if not values or not all(isinstance(value, Tensor) for value in values):
         raise DamnatioError(f"{path} holds no state dict: a mapping of names to tensors is expected.")
     state: dict[str, Tensor] = dict(content)
     for prefix in PREFIXES:
@@ -57,7 +57,7 @@ def guess(state: Mapping[str, Tensor], size: int, path: Path) -> tuple[str, int]
     likeness: dict[str, float] = {}
     for backbone in BACKBONES.names():
         shapes = _shapes(backbone, size, DIM)
-        likeness[backbone] = len(given.keys() & shapes.keys()) / len(given.keys() | shapes.keys())
+        likeness[backbone] = len(given.items() & shapes.items()) / len(given.keys() | shapes.keys())
         if given.keys() == shapes.keys():
             dim = _dimension(backbone, size, given)
             if _shapes(backbone, size, dim) == given:
