@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from damnatio.errors import DamnatioError
 from damnatio.faces.base import Faces
+from damnatio.inputs import Inputs, Pixels
 from damnatio.models import Card, save_tensors
 from damnatio.progress import progress
 
@@ -20,15 +21,22 @@ FILE = "embeddings.safetensors"
 def embed(
     backbone: nn.Module, card: Card, faces: Faces, rows: NDArray[np.int64], batch: int, title: str = ""
 ) -> NDArray[np.float32]:
-    """f(x) of the images at these rows. The network is left in the mode it was found in."""
+    """f(x) of the images at these rows."""
+    return embed_inputs(backbone, Pixels(faces, card), card.dim, rows, batch, title)
+
+
+def embed_inputs(
+    backbone: nn.Module, inputs: Inputs, dim: int, rows: NDArray[np.int64], batch: int, title: str = ""
+) -> NDArray[np.float32]:
+    """The same from any inputs, in `dim` dimensions. The network is left in the mode it was found in."""
     device = next(backbone.parameters()).device
     training = backbone.training
     backbone.eval()
-    units = np.empty((len(rows), card.dim), dtype=np.float32)
+    units = np.empty((len(rows), dim), dtype=np.float32)
     with torch.inference_mode(), progress(title, len(rows) if title else 0, "images") as advance:
         for start in range(0, len(rows), batch):
             part = rows[start : start + batch]
-            raw = backbone(card.prepare(faces.read(part), device)).float()
+            raw = backbone(inputs.prepare(inputs.read(part), device)).float()
             units[start : start + len(part)] = F.normalize(raw, dim=1).cpu().numpy()
             advance(len(part))
     backbone.train(training)

@@ -81,6 +81,28 @@ class Pipeline:
             settings |= {"train": _plain(recipe.train), "seed": recipe.seed}
         return self._stage("4-train", ORIGINAL, settings, {"faces": faces, "partitions": partitions}, build)
 
+    def trunk(self) -> Output:
+        """Activations of the frozen part of f*, for every method."""
+        recipe, freeze = self.recipe, self.recipe.forget.freeze
+        assert freeze is not None
+        faces, partitions, original = self.faces(), self.partitions(), self.original()
+
+        def build(folder: Path) -> None:
+            from damnatio.forgetting import training_rows
+            from damnatio.inputs import Pixels
+            from damnatio.models import load_backbone
+            from damnatio.training import set_threads
+            from damnatio.trunks import keep_activations, split
+
+            set_threads(recipe.threads)
+            backbone, card = load_backbone(original.path)
+            rows, batch = training_rows(self._table(partitions)), recipe.evaluate.embed_batch
+            images = Pixels(self.images(faces), card)
+            keep_activations(split(backbone, freeze)[0], images, rows, batch, folder, self.workspace.say)
+
+        inputs = {"faces": faces, "partitions": partitions, "original": original}
+        return self._stage("4-trunk", freeze, {"freeze": freeze}, inputs, build)
+
     def altered(self, scale: str, label: str) -> Output:
         """f: the original model after forgetting."""
         from damnatio.methods import METHODS
@@ -88,14 +110,20 @@ class Pipeline:
         recipe = self.recipe
         faces, partitions, original = self.faces(), self.partitions(), self.original()
         settings = method_settings(recipe, label)
+        inputs = {"faces": faces, "partitions": partitions, "original": original}
+        trunk = self.trunk() if recipe.forget.freeze is not None else None
+        if trunk:
+            inputs["trunk"] = trunk
 
         def build(folder: Path) -> None:
             from damnatio.forgetting import forgetting_job
             from damnatio.training import fit, set_threads
 
             set_threads(recipe.threads)
+            images, table = self.images(faces), self._table(partitions)
             fit(
-                forgetting_job(recipe, self.images(faces), self._table(partitions), original.path, scale, label), folder
+                forgetting_job(recipe, images, table, original.path, scale, label, trunk.path if trunk else None),
+                folder,
             )
 
         common = {k: v for k, v in _plain(recipe.forget).items() if k not in ("scales", "methods", "settings")}
@@ -109,7 +137,7 @@ class Pipeline:
                 "code": METHODS.fingerprint(settings.method),
                 "seed": recipe.seed,
             },
-            {"faces": faces, "partitions": partitions, "original": original},
+            inputs,
             build,
         )
 

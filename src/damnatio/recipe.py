@@ -52,6 +52,8 @@ class PartitionSettings(Section):
     distractors: int = Field(50_000, ge=0)
     scales: dict[Label, Count] = Field({"S1": 1_000, "S2": 5_000}, min_length=1)
     min_images: Count = Field(4, description="images of an identity of the control, the test or the development set")
+    test_min_images: int | None = Field(None, ge=2, description="of the test set, where it is another number")
+    development_min_images: Count | None = Field(None, description="of the development set, likewise")
     forget_min_images: int = Field(4, ge=2, description="capture instances of a forget identity")
     forget_train: Share = Field(0.8, description="share of a forget identity's images on which the losses operate")
 
@@ -110,6 +112,9 @@ class ForgetSettings(Optimisation):
     images_per_identity: int = Field(8, ge=2)
     batch_norm: Literal["train", "frozen"] = Field(
         "train", description="whether BatchNorm follows the fine-tuning batches or keeps the statistics of f*"
+    )
+    freeze: str | None = Field(
+        None, description="the last stage of f* that stays as it is: its activations are kept and the rest is trained"
     )
 
 
@@ -188,9 +193,18 @@ def _check_names(recipe: Recipe) -> None:
     from damnatio.backbones import BACKBONES
     from damnatio.models import ONNX, new_head
 
-    if recipe.model.backbone != ONNX or not recipe.model.weights:
-        BACKBONES.get(recipe.model.backbone)
     new_head(recipe.model, classes=1)
+    imported = recipe.model.backbone == ONNX and recipe.model.weights
+    backbone = None if imported else BACKBONES.get(recipe.model.backbone)
+    if recipe.forget.freeze is not None:
+        import torch
+
+        from damnatio.importing import import_model
+        from damnatio.trunks import split
+
+        with torch.device("cpu" if backbone is None else "meta"):
+            network = backbone(recipe.faces.size, recipe.model.dim) if backbone else import_model(recipe.model)[0]
+            split(network, recipe.forget.freeze)
 
 
 def method_settings(recipe: Recipe, label: str, source: str | Path = "") -> "MethodSettings":
