@@ -31,6 +31,7 @@ examples:
   damnatio run my.yaml --set faces.source=folder --set faces.root=~/faces
   damnatio train demo                                 one stage, on what the earlier ones left
   damnatio faces --sheet sheet.png                    look at the faces
+  damnatio faces /data/train.rec --sheet sheet.png    and at your own
   damnatio findings runs/demo                         the paper's findings, judged on a run
   damnatio check backbone.pth ~/faces                 is the model fed RGB or BGR?
   damnatio export runs/my/5-forget/S1-OF-1a2b3c4d f.onnx
@@ -52,7 +53,8 @@ def parser() -> argparse.ArgumentParser:
     verbs.add_parser("demo", parents=[_common(None)], help="run the embedded recipe, all stages")
     verbs.add_parser("run", parents=[_common("")], help="run a recipe, all stages")
     for verb, text in STAGES.items():
-        stage = verbs.add_parser(verb, parents=[_common("demo")], help=text, description=text[3:] + ".")
+        what = "a recipe, or the faces: a folder, a .csv, .parquet, .rec, .tar or .bin" if verb == "faces" else ""
+        stage = verbs.add_parser(verb, parents=[_common("demo", what)], help=text, description=text[3:] + ".")
         if verb == "faces":
             stage.add_argument("--sheet", type=Path, metavar="PNG", help="draw identities as rows, images as columns")
             stage.add_argument("--rows", type=_positive, default=10, help="identities on the sheet (10)")
@@ -83,13 +85,15 @@ def _positive(text: str) -> int:
     return int(text)
 
 
-def _common(recipe: str | None) -> argparse.ArgumentParser:
-    """Options of every verb that works on a recipe; `recipe` is the default one, "" for none, None for no choice."""
+def _common(recipe: str | None, what: str = "") -> argparse.ArgumentParser:
+    """Options of every verb that works on a recipe; `recipe` is the default one, "" for none, None for no choice;
+    `what` says what else there may stand."""
     common = argparse.ArgumentParser(add_help=False)
     if recipe is not None:
-        text = "a recipe: a YAML file, or a name that `damnatio ls recipes` shows"
+        text = what or "a recipe: a YAML file, or a name that `damnatio ls recipes` shows"
         if recipe:
-            common.add_argument("recipe", nargs="?", default=recipe, metavar="RECIPE", help=f"{text} ({recipe})")
+            metavar = "SOURCE" if what else "RECIPE"
+            common.add_argument("recipe", nargs="?", default=recipe, metavar=metavar, help=f"{text} ({recipe})")
         else:
             common.add_argument("recipe", metavar="RECIPE", help=text)
     common.add_argument(
@@ -135,15 +139,25 @@ def _fail(sentence: str, code: int = 2) -> int:
 
 
 def _work(options: argparse.Namespace) -> int:
-    print(f"damnatio {options.verb}: recipe {getattr(options, 'recipe', 'demo')}", flush=True)  # before torch is there
+    source = getattr(options, "recipe", "demo")
+    data = options.verb == "faces" and _is_data(source)
+    print(f"damnatio {options.verb}: {'' if data else 'recipe '}{source}", flush=True)  # before torch is there
     from damnatio.pipeline import Pipeline
-    from damnatio.recipe import load
+    from damnatio.recipe import load, of_faces
     from damnatio.workspace import Workspace
 
-    recipe = load(getattr(options, "recipe", "demo"), options.set)
+    recipe = of_faces(source, options.set) if data else load(source, options.set)
     with Workspace(options.run or Path("runs") / recipe.name, say=lambda line: print(line, flush=True)) as workspace:
         _VERBS[options.verb](Pipeline(recipe, workspace), options)
     return 0
+
+
+def _is_data(source: str) -> bool:
+    """Whether the faces themselves are named; a name that `damnatio ls recipes` shows stays a recipe."""
+    from damnatio.faces.detection import is_source
+    from damnatio.recipe import configs
+
+    return is_source(source) and source not in {recipe.stem for recipe in configs().glob("*.yaml")}
 
 
 def _faces(pipeline: "Pipeline", options: argparse.Namespace) -> None:

@@ -2,6 +2,7 @@
 what differs, from them or from the recipe that it names as its `base`; `--set section.key=value` says what differs this
 once. An unknown key is an error."""
 
+import re
 from collections.abc import Mapping, Sequence
 from importlib import resources, util
 from pathlib import Path
@@ -165,7 +166,19 @@ class Recipe(Section):
 
 def load(source: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     """The recipe in a file, or of a name that `damnatio ls recipes` shows, with `section.key=value` overrides."""
-    content = _read(find(source))
+    return _loaded(_read(find(source)), source, overrides)
+
+
+def of_faces(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
+    """A recipe of the faces at a path and the defaults, for a look at them."""
+    from damnatio.faces import detect
+
+    stem = re.sub(r"[^\w.-]+", "-", Path(path).expanduser().resolve().stem).strip("-.")
+    content = {"name": f"faces-{stem}", "faces": detect(path).model_dump(exclude_unset=True)}
+    return _loaded(content, path, overrides)
+
+
+def _loaded(content: dict[str, Any], source: str | Path, overrides: Sequence[str]) -> Recipe:
     for override in overrides:
         _override(content, override)
     plugins = content.get("plugins")
