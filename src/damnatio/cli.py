@@ -64,7 +64,7 @@ def parser() -> argparse.ArgumentParser:
     out = verbs.add_parser("export", parents=[_model()], help="write a model as its users deploy it, with its card")
     out.add_argument("out", type=Path, metavar="OUT", help="a file that ends in .onnx, .safetensors, .pth or .pt")
     fed = verbs.add_parser("check", parents=[_model()], help="verify faces with the channels as declared, and swapped")
-    fed.add_argument("faces", metavar="FACES", help="labelled faces: a folder of people, or a recipe")
+    fed.add_argument("faces", metavar="FACES", help="labelled faces: a folder of people or another source, or a recipe")
     listing = verbs.add_parser("ls", help="list methods, backbones, heads, sources or recipes")
     listing.add_argument("kind", choices=["methods", "backbones", "heads", "sources", "recipes"])
     return top

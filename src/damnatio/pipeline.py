@@ -8,6 +8,7 @@ renderer: an edit computes them anew. The code of the other stages up to the tra
 again because a comment changed. A change there that alters results raises `version`.
 """
 
+import re
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
@@ -101,7 +102,8 @@ class Pipeline:
             keep_activations(split(backbone, freeze)[0], images, rows, batch, folder, self.workspace.say)
 
         inputs = {"faces": faces, "partitions": partitions, "original": original}
-        return self._stage("4-trunk", freeze, {"freeze": freeze}, inputs, build)
+        label = re.sub(r"[^\w.-]+", "-", freeze).strip("-")  # a value of an ONNX graph may bear any name
+        return self._stage("4-trunk", label, {"freeze": freeze}, inputs, build)
 
     def altered(self, scale: str, label: str) -> Output:
         """f: the original model after forgetting."""

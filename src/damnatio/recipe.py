@@ -242,13 +242,11 @@ def model_settings(weights: Path, overrides: Sequence[str] = ()) -> ModelSetting
 
 
 def face_settings(source: str | Path, size: int) -> FaceSettings:
-    """Settings of the faces in a folder, or those of a recipe."""
-    from damnatio.faces import SOURCES
+    """Settings of the faces at a path, or those of a recipe, at this size."""
+    from damnatio.faces import detect
+    from damnatio.faces.detection import is_source
 
-    if Path(source).is_dir():
-        given = {"source": "folder", "root": source, "size": size, "resize": True}
-        return validated(SOURCES.get("folder").Settings, given, source, "faces")
-    return load(source, [f"faces.size={size}"]).faces
+    return detect(source, size=size) if is_source(source) else load(source, [f"faces.size={size}"]).faces
 
 
 def validated(model: type[Model], content: Any, source: str | Path, place: str = "") -> Model:

@@ -16,6 +16,7 @@ from torch import nn
 from damnatio.errors import DamnatioError
 from damnatio.exchange.onnx_files import embedding_size, parity_of, read_network, write_network
 from damnatio.exchange.operators import OPERATORS
+from damnatio.trunks import split
 from tests.exchange.world import exported, nudge, settled, small_model
 
 RNG = np.random.default_rng(0)
@@ -326,3 +327,21 @@ def test_tensors_are_read_from_the_files_own_folder_alone(tmp_path: Path) -> Non
         path.write_bytes(stored.SerializeToString())
         with pytest.raises(DamnatioError, match=r"which is no file in its own folder"):
             read_network(path)
+
+
+@pytest.mark.parametrize(("name", "traced"), [("iresnet-tiny", True), ("vit-tiny", True), ("vit-tiny", False)])
+def test_a_graph_is_cut_where_all_that_follows_is_made_of_one_value(name: str, traced: bool, tmp_path: Path) -> None:
+    exported(name, 32, 16, tmp_path / "f.onnx", traced=traced)
+    network = read_network(tmp_path / "f.onnx")[0]
+    x = torch.rand(3, 3, 32, 32)
+    stages = network.stages()
+    assert len(stages) > 5
+    for stage in stages:
+        trunk, tail = split(network, stage)
+        torch.testing.assert_close(tail(trunk(x)), network(x))
+        assert len([*trunk.parameters(), *tail.parameters()]) == len(list(network.parameters()))
+        assert set(tail.state_dict()) <= set(network.state_dict())
+    tail.train()
+    assert all(parameter is dict(network.named_parameters())[key] for key, parameter in tail.named_parameters())
+    with pytest.raises(DamnatioError, match=r"there is no stage 'layer9'. This network has "):
+        split(network, "layer9")

@@ -7,6 +7,7 @@ The stem's second convolution is grouped by 64 and not depthwise. The modules be
 """
 
 import math
+from collections import OrderedDict
 from collections.abc import Sequence
 
 from torch import Tensor, nn
@@ -60,39 +61,30 @@ class Residuals(Layers):
         super().__init__(*(Bottleneck(width, width, groups, residual=True) for _ in range(count)))
 
 
-class Mbf(nn.Module):
+class Mbf(nn.Sequential):
     """N x 3 x size x size -> N x dim; `blocks` in the four stages, 64 `times` channels in the first."""
 
     def __init__(self, size: int, dim: int, blocks: Sequence[int], times: int) -> None:
         if size < 16:
             raise DamnatioError(f"mbf halves its input four times: {size} pixels are too few, give at least 16.")
-        super().__init__()
         narrow, wide = 64 * times, 128 * times
-        self.layers = nn.ModuleList(
-            [
-                Conv(3, narrow, 3, stride=2),
-                Conv(narrow, narrow, 3, groups=64) if blocks[0] == 1 else Residuals(blocks[0], narrow, 128),
-                Bottleneck(narrow, narrow, 128, stride=2),
-                Residuals(blocks[1], narrow, 128),
-                Bottleneck(narrow, wide, 256, stride=2),
-                Residuals(blocks[2], wide, 256),
-                Bottleneck(wide, wide, 512, stride=2),
-                Residuals(blocks[3], wide, 256),
-            ]
+        layers = nn.Sequential(
+            Conv(3, narrow, 3, stride=2),
+            Conv(narrow, narrow, 3, groups=64) if blocks[0] == 1 else Residuals(blocks[0], narrow, 128),
+            Bottleneck(narrow, narrow, 128, stride=2),
+            Residuals(blocks[1], narrow, 128),
+            Bottleneck(narrow, wide, 256, stride=2),
+            Residuals(blocks[2], wide, 256),
+            Bottleneck(wide, wide, 512, stride=2),
+            Residuals(blocks[3], wide, 256),
         )
-        self.conv_sep = Conv(wide, 512)
         side = math.ceil(size / 16)
         pooling = Layers(nn.Conv2d(512, 512, side, groups=512, bias=False), nn.BatchNorm2d(512))
-        self.features = Layers(pooling, nn.Flatten(), nn.Linear(512, dim, bias=False), nn.BatchNorm1d(dim))
+        features = Layers(pooling, nn.Flatten(), nn.Linear(512, dim, bias=False), nn.BatchNorm1d(dim))
+        super().__init__(OrderedDict(layers=layers, conv_sep=Conv(wide, 512), features=features))
         for module in self.modules():
             if isinstance(module, nn.Conv2d | nn.Linear):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")  # InsightFace's
-
-    def forward(self, x: Tensor) -> Tensor:
-        for layer in self.layers:
-            x = layer(x)
-        out: Tensor = self.features(self.conv_sep(x))
-        return out
 
 
 @BACKBONES.register("mbf")

@@ -7,7 +7,7 @@ names do not change, and the file drops into the place of the old one.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -36,23 +36,45 @@ _ELEMENTWISE = {"Sub", "Add", "Mul", "Div", "Identity", "Cast"}
 _VIEWS = {"Identity", "Transpose", "Reshape", "Squeeze", "Unsqueeze", "Cast", "CastLike"}
 
 
-class GraphNetwork(nn.Module):
+class Interpreter(nn.Module):
+    """Steps from the value `input` to the value `output`, with the tensors that they read."""
+
+    one_by_one = False
+    """whether the graph was traced with a batch of one and holds that one in its shapes"""
+
+    def __init__(self, source: str, output: str) -> None:
+        super().__init__()
+        self.input, self.output = source, output
+        self.tensors, self.norms = _Named(), nn.ModuleDict()
+        self._shapes: dict[str, Tensor] = {}
+        self._steps: list[_Step] = []
+
+    def forward(self, x: Tensor) -> Tensor:
+        values: dict[str, Any] = {self.input: x, "": None, **self._shapes, **dict(self.tensors.items())}
+        for step in self._steps:
+            inputs = [values[name] for name in step.inputs]
+            if step.norm:
+                outputs = self.norms[step.norm](inputs[0])
+            else:
+                outputs = OPERATORS[step.operator](inputs, {**step.attributes, "one_by_one": self.one_by_one})
+            named = (outputs,) if isinstance(outputs, Tensor) else outputs
+            values.update(zip(step.outputs, named, strict=False))  # a Dropout's mask is nobody's input
+            for name in step.done:
+                del values[name]
+        out: Tensor = values[self.output]
+        return out
+
+
+class GraphNetwork(Interpreter):
     """The network of an ONNX model: N x 3 x size x size -> N x dim. It takes the model over as its skeleton."""
 
     def __init__(self, model: "ModelProto") -> None:
-        super().__init__()
-        self.one_by_one = False
-        """whether the graph was traced with a batch of one and holds that one in its shapes"""
-        self.input = inputs_of(model)[0].name
-        self.output = model.graph.output[0].name
+        super().__init__(inputs_of(model)[0].name, model.graph.output[0].name)
         self.preprocesses = len(_raw(model, self.input)) > 1
         """whether the graph normalises its input itself, as those that MXNet exported do"""
         weights = _own_weights(model, self.input)
         values = _constants(model)
-        self.tensors, self.norms = _Named(), nn.ModuleDict()
         self._norm_tensors: dict[str, tuple[str, str]] = {}
-        self._shapes: dict[str, Tensor] = {}
-        self._steps: list[_Step] = []
         opset = next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
         for node in model.graph.node:
             if node.op_type == "Constant":
@@ -69,7 +91,7 @@ class GraphNetwork(nn.Module):
             self._steps.append(step)
         for name in sorted({name for step in self._steps for name in step.inputs} & set(values)):
             if values[name].is_floating_point():
-                self.tensors.add(name, values[name], trained=name in weights)
+                self.tensors.add(name, nn.Parameter(values[name]) if name in weights else values[name])
             else:
                 self._shapes[name] = values[name]
         _mark_last_uses(self._steps, self.output)
@@ -78,20 +100,48 @@ class GraphNetwork(nn.Module):
             if tensor.name in weights or tensor.name in self._norm_tensors:
                 _clear(tensor)  # it is a parameter now: kept once
 
-    def forward(self, x: Tensor) -> Tensor:
-        values: dict[str, Any] = {self.input: x, "": None, **self._shapes, **dict(self.tensors.items())}
+    def stages(self) -> list[str]:
+        """The values that everything after them is made of, in order: where the network can be cut in two."""
+        made, found = self._made(), []
+        last = {name: place for place, step in enumerate(self._steps) for name in step.inputs if name in made}
+        alive = {self.input}
+        for place, step in enumerate(self._steps[:-1]):
+            alive = {name for name in (*alive, *made.intersection(step.outputs)) if last.get(name, -1) > place}
+            if alive == {step.outputs[0]}:
+                found.append(step.outputs[0])
+        return found
+
+    def cut(self, stage: str) -> tuple[Interpreter, Interpreter]:
+        """(up to a stage, after it); both hold the parameters of this network, under their names."""
+        made = self._made()
+        place = next(place for place, step in enumerate(self._steps) if stage in step.outputs)
+        after = [step for step in self._steps[place + 1 :] if made.intersection(step.outputs)]
+        constant = [step for step in self._steps if not made.intersection(step.outputs)]
+        before = [step for step in self._steps[: place + 1] if made.intersection(step.outputs)]
+        return self._part(self.input, stage, constant + before), self._part(stage, self.output, constant + after)
+
+    def _made(self) -> set[str]:
+        """The values that depend on the image."""
+        made = {self.input}
         for step in self._steps:
-            inputs = [values[name] for name in step.inputs]
+            if made.intersection(step.inputs):
+                made.update(step.outputs)
+        return made
+
+    def _part(self, source: str, output: str, steps: "list[_Step]") -> Interpreter:
+        part = Interpreter(source, output)
+        part.one_by_one = self.one_by_one
+        part._steps = [replace(step, done=[]) for step in steps]
+        _mark_last_uses(part._steps, output)
+        read = {name for step in steps for name in step.inputs}
+        part._shapes = {name: value for name, value in self._shapes.items() if name in read}
+        for name, tensor in self.tensors.items():
+            if name in read:
+                part.tensors.add(name, tensor)
+        for step in steps:
             if step.norm:
-                outputs = self.norms[step.norm](inputs[0])
-            else:
-                outputs = OPERATORS[step.operator](inputs, {**step.attributes, "one_by_one": self.one_by_one})
-            named = (outputs,) if isinstance(outputs, Tensor) else outputs
-            values.update(zip(step.outputs, named, strict=False))  # a Dropout's mask is nobody's input
-            for name in step.done:
-                del values[name]
-        out: Tensor = values[self.output]
-        return out
+                part.norms[step.norm] = self.norms[step.norm]
+        return part
 
     def to_model(self) -> "ModelProto":
         """The graph as it was read, with the weights as they are now."""
@@ -134,12 +184,12 @@ class _Named(nn.Module):
         super().__init__()
         self._keys: dict[str, str] = {}
 
-    def add(self, name: str, tensor: Tensor, *, trained: bool) -> None:
+    def add(self, name: str, tensor: Tensor) -> None:
         key = name.replace(".", "/")
         while hasattr(self, key):
             key += "_"
-        if trained:
-            self.register_parameter(key, nn.Parameter(tensor))
+        if isinstance(tensor, nn.Parameter):
+            self.register_parameter(key, tensor)
         else:
             self.register_buffer(key, tensor, persistent=False)
         self._keys[name] = key
