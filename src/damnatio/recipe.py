@@ -191,7 +191,7 @@ def _loaded(content: dict[str, Any], source: str | Path, overrides: Sequence[str
 
         content["faces"] = validated(SOURCES.get(str(faces["source"])).Settings, faces, source, "faces")
     recipe = validated(Recipe, content, source)
-    if recipe.model.weights:
+    if recipe.model.weights and recipe.model.weights.expanduser().exists():  # the import tells of weights that are not
         from damnatio.importing import resolved
 
         recipe = recipe.model_copy(update={"model": resolved(recipe.model, recipe.faces.size)})

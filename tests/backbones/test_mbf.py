@@ -1,17 +1,13 @@
-import pytest
 import torch
 
 from damnatio.backbones import BACKBONES
 
 
-@pytest.mark.parametrize(("name", "expected"), [("mbf", 333), ("mbf-large", 606)])
-def test_tensor_names_and_shapes_are_insightfaces(name: str, expected: int) -> None:
+def test_tensor_names_and_shapes_are_insightfaces() -> None:
     with torch.device("meta"):
-        state = BACKBONES.get(name)(112, 512).state_dict()
-    assert len(state) == expected
+        state = BACKBONES.get("mbf")(112, 512).state_dict()
+    assert len(state) == 333
     assert {key.split(".")[0] for key in state} == {"layers", "conv_sep", "features"}
-    if name == "mbf-large":
-        return
     shapes = {
         "layers.0.layers.0.weight": (128, 3, 3, 3),
         "layers.0.layers.1.running_mean": (128,),

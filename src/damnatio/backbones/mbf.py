@@ -8,7 +8,6 @@ The stem's second convolution is grouped by 64 and not depthwise. The modules be
 
 import math
 from collections import OrderedDict
-from collections.abc import Sequence
 
 from torch import Tensor, nn
 
@@ -61,39 +60,27 @@ class Residuals(Layers):
         super().__init__(*(Bottleneck(width, width, groups, residual=True) for _ in range(count)))
 
 
+@BACKBONES.register("mbf")
 class Mbf(nn.Sequential):
-    """N x 3 x size x size -> N x dim; `blocks` in the four stages, 64 `times` channels in the first."""
+    """InsightFace's MobileFaceNet: N x 3 x size x size -> N x dim in 2.1 M parameters at size 112, dim 512."""
 
-    def __init__(self, size: int, dim: int, blocks: Sequence[int], times: int) -> None:
+    def __init__(self, size: int, dim: int) -> None:
         if size < 16:
             raise DamnatioError(f"mbf halves its input four times: {size} pixels are too few, give at least 16.")
-        narrow, wide = 64 * times, 128 * times
         layers = nn.Sequential(
-            Conv(3, narrow, 3, stride=2),
-            Conv(narrow, narrow, 3, groups=64) if blocks[0] == 1 else Residuals(blocks[0], narrow, 128),
-            Bottleneck(narrow, narrow, 128, stride=2),
-            Residuals(blocks[1], narrow, 128),
-            Bottleneck(narrow, wide, 256, stride=2),
-            Residuals(blocks[2], wide, 256),
-            Bottleneck(wide, wide, 512, stride=2),
-            Residuals(blocks[3], wide, 256),
+            Conv(3, 128, 3, stride=2),
+            Conv(128, 128, 3, groups=64),
+            Bottleneck(128, 128, 128, stride=2),
+            Residuals(4, 128, 128),
+            Bottleneck(128, 256, 256, stride=2),
+            Residuals(6, 256, 256),
+            Bottleneck(256, 256, 512, stride=2),
+            Residuals(2, 256, 256),
         )
         side = math.ceil(size / 16)
         pooling = Layers(nn.Conv2d(512, 512, side, groups=512, bias=False), nn.BatchNorm2d(512))
         features = Layers(pooling, nn.Flatten(), nn.Linear(512, dim, bias=False), nn.BatchNorm1d(dim))
-        super().__init__(OrderedDict(layers=layers, conv_sep=Conv(wide, 512), features=features))
+        super().__init__(OrderedDict(layers=layers, conv_sep=Conv(256, 512), features=features))
         for module in self.modules():
             if isinstance(module, nn.Conv2d | nn.Linear):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")  # InsightFace's
-
-
-@BACKBONES.register("mbf")
-def mbf(size: int, dim: int) -> nn.Module:
-    """InsightFace's MobileFaceNet, 2.1 M parameters at size 112, dim 512."""
-    return Mbf(size, dim, (1, 4, 6, 2), times=2)
-
-
-@BACKBONES.register("mbf-large")
-def mbf_large(size: int, dim: int) -> nn.Module:
-    """Twice as deep and wide as mbf."""
-    return Mbf(size, dim, (2, 8, 12, 4), times=4)
