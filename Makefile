@@ -1,10 +1,11 @@
 # `make demo` and `make test` each set up everything they need; a second call starts at once.
 PYTHON ?= python3
 VENV := .venv
+CLIENT := .venv-insightface
 READY := $(VENV)/.ready
 RUN := $(VENV)/bin
 
-.PHONY: demo test test-fast check format results bench-frames bench-faces bench-eval bench-paper-eval bench-peers clean
+.PHONY: demo test test-fast test-insightface check format results bench-frames bench-faces bench-eval bench-paper-eval bench-peers clean
 
 demo: $(READY)  ## the whole experiment on rendered faces: runs/demo/report/index.html
 	$(RUN)/damnatio demo
@@ -14,6 +15,11 @@ test: $(READY)  ## every test, the demo's own experiment included
 
 test-fast: $(READY)  ## all but the whole runs
 	$(RUN)/python -m pytest -n 2 --dist loadgroup -m "not slow"
+
+test-insightface: $(READY)  ## what we export, loaded by InsightFace itself, in an environment of its own
+	test -x $(CLIENT)/bin/python || $(PYTHON) -m venv $(CLIENT)
+	PIP_CONSTRAINT=constraints.txt $(CLIENT)/bin/pip install --quiet --disable-pip-version-check insightface onnxruntime
+	DAMNATIO_INSIGHTFACE_PYTHON=$(CLIENT)/bin/python $(RUN)/python -m pytest -n 0 -rA tests/test_insightface_client.py
 
 check: $(READY)  ## style and types
 	$(RUN)/ruff format --check .
@@ -53,4 +59,4 @@ $(READY): pyproject.toml constraints.txt
 	@touch $(READY)
 
 clean:  ## forget the environment; runs/ stays
-	rm -rf $(VENV)
+	rm -rf $(VENV) $(CLIENT)

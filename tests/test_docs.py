@@ -28,6 +28,17 @@ def test_the_method_of_the_guide_runs_as_written(
     assert " AP " in page.splitlines()[2]
 
 
+def test_the_network_of_the_guide_is_adopted_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    guide = (ROOT / "docs/bring-your-own-model.md").read_text()
+    code = re.findall(r"```python\n(.*?)```", guide, flags=re.DOTALL)[0]
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "guide", "exec"), {})
+    assert (tmp_path / "mine/model.onnx").exists()
+    assert (tmp_path / "mine/card.json").exists()
+    for command in re.findall(r"^damnatio ([^\n#]+)", guide, flags=re.MULTILINE):
+        parser().parse_args(command.split())
+
+
 def test_every_method_stands_in_the_table_of_methods() -> None:
     table = (ROOT / "docs/methods.md").read_text()
     built_in = [name for name in METHODS.names() if METHODS.get(name).__module__.startswith("damnatio.methods.")]

@@ -140,7 +140,7 @@ def test_file_that_is_no_model_is_told(tmp_path: Path, name: str) -> None:
 
 def test_card_that_contradicts_the_recipe_is_told(trained: tuple[Path, Path]) -> None:
     _, original = trained
-    with pytest.raises(DamnatioError, match=r"says backbone iresnet-tiny and the recipe mobilefacenet: correct model"):
+    with pytest.raises(DamnatioError, match=r"of backbone iresnet-tiny, and the recipe says mobilefacenet: set"):
         import_model(settings(original), 32)
-    with pytest.raises(DamnatioError, match=r"says size 32 and the recipe 48: correct faces.size"):
+    with pytest.raises(DamnatioError, match=r"takes images of 32 pixels, and the faces have 48: correct faces.size"):
         import_model(ModelSettings(backbone="iresnet-tiny", dim=32, weights=original), 48)

@@ -66,7 +66,8 @@ def test_stage_that_is_not_there_is_told_with_those_that_are_before_anything_run
 def test_every_backbone_can_be_cut(name: str) -> None:
     with torch.device("meta"):
         whole = BACKBONES.get(name)(112, 512)
-        stage = "blocks.2" if name.startswith("vit") else list(dict(whole.named_children()))[3]
+        inner = {"vit": "blocks.2", "mbf": "layers.3"}.get(name.split("-", maxsplit=1)[0])
+        stage = inner or list(dict(whole.named_children()))[3]
         trunk, tail = split(whole, stage)
     assert list(trunk.parameters())
     assert list(tail.parameters())

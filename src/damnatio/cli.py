@@ -34,6 +34,8 @@ examples:
   damnatio faces /data/train.rec --sheet sheet.png    and at your own
   damnatio findings runs/demo                         the paper's findings, judged on a run
   damnatio benchmark MODEL ~/lfw                      ten-fold accuracy, retrieval and CMC of one model
+  damnatio check backbone.pth ~/faces                 is the model fed RGB or BGR?
+  damnatio export runs/my/5-forget/S1-OF-1a2b3c4d f.onnx
   damnatio ls methods                                 what there is to choose from
 
 A stage that was computed is never computed again; one that is missing is computed first.
@@ -72,6 +74,10 @@ def parser() -> argparse.ArgumentParser:
     found = verbs.add_parser("findings", help="check the paper's eight findings on one or more finished runs")
     found.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folders of runs; several compare backbones")
     _add_benchmark(verbs.add_parser("benchmark", help="measure a model on pairs of images or a folder of faces"))
+    out = verbs.add_parser("export", parents=[_model()], help="write a model as its users deploy it, with its card")
+    out.add_argument("out", type=Path, metavar="OUT", help="a file that ends in .onnx, .safetensors, .pth or .pt")
+    fed = verbs.add_parser("check", parents=[_model()], help="verify faces with the channels as declared, and swapped")
+    fed.add_argument("faces", metavar="FACES", help="labelled faces: a folder of people or another source, or a recipe")
     listing = verbs.add_parser("ls", help="list methods, backbones, heads, sources or recipes")
     listing.add_argument("kind", choices=["methods", "backbones", "heads", "sources", "recipes"])
     return top
@@ -89,6 +95,15 @@ def _add_benchmark(verb: argparse.ArgumentParser) -> None:
         "--scores", type=Path, metavar="FILE", help="write the pairs' scores: .csv, or bob's four columns"
     )
     verb.add_argument("--json", type=Path, metavar="FILE", help="write all numbers")
+
+
+def _model() -> argparse.ArgumentParser:
+    """Options of every verb that works on one model."""
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("model", type=Path, metavar="MODEL", help="a model folder of a run, or a file of weights")
+    text = "say what no card does: model.backbone, colour, mean, deviation, licence"
+    common.add_argument("--set", action="append", default=[], metavar="model.KEY=VALUE", help=text)
+    return common
 
 
 def _positive(text: str) -> int:
@@ -127,11 +142,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         top.print_help()
         return 0
     try:
-        if options.verb == "ls":
-            return _list(options.kind)
-        if options.verb == "benchmark":
-            return _benchmark(options)
-        return _findings(options.runs) if options.verb == "findings" else _work(options)
+        return _OTHERS.get(options.verb, _work)(options)
     except DamnatioError as error:
         return _fail(str(error))
     except KeyboardInterrupt:
@@ -255,7 +266,8 @@ _VERBS: dict[str, Callable[["Pipeline", argparse.Namespace], None]] = {
 }
 
 
-def _list(kind: str) -> int:
+def _list(options: argparse.Namespace) -> int:
+    kind = options.kind
     if kind == "recipes":
         from damnatio.recipe import configs
 
@@ -281,11 +293,39 @@ def _list(kind: str) -> int:
     return 0
 
 
-def _findings(runs: Sequence[Path]) -> int:
+def _findings(options: argparse.Namespace) -> int:
     from damnatio.findings import judge, markdown
     from damnatio.reporting import read_report
 
-    print(markdown(judge([read_report(run / "report") for run in runs])), end="")
+    print(markdown(judge([read_report(run / "report") for run in options.runs])), end="")
+    return 0
+
+
+def _export(options: argparse.Namespace) -> int:
+    from damnatio.exporting import export
+    from damnatio.importing import import_model
+    from damnatio.recipe import model_settings
+
+    backbone, card = import_model(model_settings(options.model, options.set))
+    written = export(backbone, card, options.out)
+    print(f"{options.out}: {card.backbone}, {card.dim} values, {written.sha256[:16]}; its card lies beside it")
+    if written.parity is not None:
+        print(f"torch and onnxruntime differ by {written.parity:.1e} of the embedding's length")
+        if (card.colour, card.mean, card.scale) not in (("RGB", 127.5, 127.5), ("RGB", 0.0, 1.0)):
+            fed = f"{card.colour}, (x - {card.mean:g}) / {card.scale:g}"
+            print(f"The model is fed {fed}; InsightFace's client feeds RGB, (x - 127.5) / 127.5.")
+    return 0
+
+
+def _check(options: argparse.Namespace) -> int:
+    from damnatio.checking import check, text
+    from damnatio.faces import SOURCES
+    from damnatio.importing import import_model
+    from damnatio.recipe import face_settings, model_settings
+
+    backbone, card = import_model(model_settings(options.model, options.set))
+    settings = face_settings(options.faces, card.size)
+    print(text(*check(backbone, card, SOURCES.get(settings.source)(settings))))
     return 0
 
 
@@ -309,3 +349,13 @@ def _benchmark(options: argparse.Namespace) -> int:
 def _first_comment(path: Path) -> str:
     first = path.read_text().split("\n", 1)[0]
     return first.removeprefix("#").strip() if first.startswith("#") else ""
+
+
+_OTHERS: dict[str, Callable[[argparse.Namespace], int]] = {
+    "findings": _findings,
+    "benchmark": _benchmark,
+    "export": _export,
+    "check": _check,
+    "ls": _list,
+}
+"""verbs that need no recipe"""

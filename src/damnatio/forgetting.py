@@ -64,7 +64,9 @@ def forgetting_job(
         title=f"{scale} {label}",
         backbone=backbone,
         head=head,
-        card=card.model_copy(update={"origin": f"{card.sha256[:16]} altered by {label} at {scale}", "sha256": ""}),
+        card=card.model_copy(
+            update={"origin": f"{card.sha256[:16]} ({card.origin}) altered by {label} at {scale}", "sha256": ""}
+        ),
         inputs=inputs,
         rows=rows,
         labels=labels,

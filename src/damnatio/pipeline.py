@@ -8,6 +8,7 @@ renderer: an edit computes them anew. The code of the other stages up to the tra
 again because a comment changed. A change there that alters results raises `version`.
 """
 
+import re
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
@@ -101,7 +102,8 @@ class Pipeline:
             keep_activations(split(backbone, freeze)[0], images, rows, batch, folder, self.workspace.say)
 
         inputs = {"faces": faces, "partitions": partitions, "original": original}
-        return self._stage("4-trunk", freeze, {"freeze": freeze}, inputs, build)
+        label = re.sub(r"[^\w.-]+", "-", freeze).strip("-")  # a value of an ONNX graph may bear any name
+        return self._stage("4-trunk", label, {"freeze": freeze}, inputs, build)
 
     def altered(self, scale: str, label: str) -> Output:
         """f: the original model after forgetting."""
@@ -224,9 +226,11 @@ class Pipeline:
     def _model_settings(self) -> dict[str, Any]:
         from damnatio.backbones import BACKBONES
         from damnatio.heads import HEADS
+        from damnatio.models import ONNX
 
         model = self.recipe.model
-        code = [BACKBONES.fingerprint(model.backbone), HEADS.fingerprint(model.head)]
+        graph = code_of("exchange/graph.py", "exchange/operators.py") if model.backbone == ONNX else ""
+        code = [graph or BACKBONES.fingerprint(model.backbone), HEADS.fingerprint(model.head)]
         settings = {**_plain(model), "code": code}
         if model.weights:
             from damnatio.importing import content_of

@@ -71,6 +71,7 @@ class ModelSettings(Section):
     colour: Literal["RGB", "BGR"] | None = Field(None, description="how f* is fed; unset: as its card says, or RGB")
     mean: float | None = Field(None, description="f* is fed (x - mean) / deviation; unset: as its card says, or 127.5")
     deviation: float | None = Field(None, gt=0, description="unset: as its card says, or 127.5")
+    licence: str | None = Field(None, description="of f*'s weights, for its card; unset: as its card says")
     head: str = "cosface"
     scale: float = Field(64.0, gt=0)
     margin: float = Field(0.4, ge=0)
@@ -192,6 +193,10 @@ def _loaded(content: dict[str, Any], source: str | Path, overrides: Sequence[str
 
         content["faces"] = validated(SOURCES.get(str(faces["source"])).Settings, faces, source, "faces")
     recipe = validated(Recipe, content, source)
+    if recipe.model.weights and recipe.model.weights.expanduser().exists():  # the import tells of weights that are not
+        from damnatio.importing import resolved
+
+        recipe = recipe.model_copy(update={"model": resolved(recipe.model, recipe.faces.size)})
     _check_names(recipe)
     for label in {*recipe.forget.methods, *recipe.forget.settings}:
         method_settings(recipe, label, source)
@@ -201,17 +206,20 @@ def _loaded(content: dict[str, Any], source: str | Path, overrides: Sequence[str
 def _check_names(recipe: Recipe) -> None:
     """A misspelt part is told now, not after an hour of the stages before it."""
     from damnatio.backbones import BACKBONES
-    from damnatio.models import new_head
+    from damnatio.models import ONNX, new_head
 
-    backbone = BACKBONES.get(recipe.model.backbone)
     new_head(recipe.model, classes=1)
+    imported = recipe.model.backbone == ONNX and recipe.model.weights
+    backbone = None if imported else BACKBONES.get(recipe.model.backbone)
     if recipe.forget.freeze is not None:
         import torch
 
+        from damnatio.importing import import_model
         from damnatio.trunks import split
 
-        with torch.device("meta"):
-            split(backbone(recipe.faces.size, recipe.model.dim), recipe.forget.freeze)
+        with torch.device("cpu" if backbone is None else "meta"):
+            network = backbone(recipe.faces.size, recipe.model.dim) if backbone else import_model(recipe.model)[0]
+            split(network, recipe.forget.freeze)
 
 
 def method_settings(recipe: Recipe, label: str, source: str | Path = "") -> "MethodSettings":
@@ -222,6 +230,25 @@ def method_settings(recipe: Recipe, label: str, source: str | Path = "") -> "Met
     return validated(
         METHODS.get(str(given["method"])).Settings, given, source or recipe.name, f"forget.settings.{label}"
     )
+
+
+def model_settings(weights: Path, overrides: Sequence[str] = ()) -> ModelSettings:
+    """Settings of the weights in a file or folder alone, with `model.key=value` overrides."""
+    content: dict[str, Any] = {}
+    for override in overrides:
+        _override(content, override)
+    foreign = [section for section in content if section != "model"]
+    if foreign:
+        raise DamnatioError(f"--set {foreign[0]}: there is a model here and no recipe; set model.key=value.")
+    return validated(ModelSettings, {**content.get("model", {}), "weights": weights}, weights, "model")
+
+
+def face_settings(source: str | Path, size: int) -> FaceSettings:
+    """Settings of the faces at a path, or those of a recipe, at this size."""
+    from damnatio.faces import detect
+    from damnatio.faces.detection import is_source
+
+    return detect(source, size=size) if is_source(source) else load(source, [f"faces.size={size}"]).faces
 
 
 def validated(model: type[Model], content: Any, source: str | Path, place: str = "") -> Model:

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from damnatio.backbones.vit import VisionTransformer
 from damnatio.errors import DamnatioError
+from damnatio.exchange.graph import GraphNetwork
 from damnatio.inputs import Inputs, Mask, Rows
 from damnatio.progress import progress
 
@@ -38,11 +39,23 @@ def _cut(backbone: nn.Module, stage: str) -> tuple[nn.Module, nn.Module]:
         names = ["patch_embed", *(f"blocks.{i}" for i in range(len(backbone.blocks)))]
         blocks = _place(stage, names)
         return _Tokens(backbone, blocks), _AfterTokens(backbone, blocks)
+    if isinstance(backbone, GraphNetwork):
+        _place(stage, backbone.stages())
+        return backbone.cut(stage)
     if not isinstance(backbone, nn.Sequential):
         raise DamnatioError(
             f"forget.freeze: a {type(backbone).__name__} is no sequence of stages and cannot be cut after '{stage}'."
         )
     children = list(backbone.named_children())
+    outer, _, inner = stage.partition(".")
+    if inner:  # within a stage that is a sequence itself
+        place = _place(outer, [name for name, _ in children])
+        first, second = _cut(children[place][1], inner)
+        before, after = children[:place], children[place + 1 :]
+        return (
+            nn.Sequential(OrderedDict([*before, (outer, first)])),
+            nn.Sequential(OrderedDict([(outer, second), *after])),
+        )
     cut = _place(stage, [name for name, _ in children[:-1]]) + 1
     return nn.Sequential(OrderedDict(children[:cut])), nn.Sequential(OrderedDict(children[cut:]))
 
