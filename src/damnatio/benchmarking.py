@@ -19,12 +19,14 @@ from damnatio.errors import DamnatioError
 from damnatio.faces.base import UnreadableError
 from damnatio.faces.decoding import decode
 from damnatio.faces.folder import Folder
+from damnatio.importing import import_model
 from damnatio.metrics.benchmarks import Folds, compactness, retrieval, ten_fold, ten_fold_on_grid
 from damnatio.metrics.identification import cmc, ranks
 from damnatio.metrics.verification import acceptance_rate, calibrate
-from damnatio.models import Card, load_backbone
+from damnatio.models import Card
 from damnatio.pair_lists import FOLDS, PairList, draw_pairs, read_pair_list
 from damnatio.progress import progress
+from damnatio.recipe import model_settings
 from damnatio.scanning import Codes, Scores, Units, dots, on_grid
 from damnatio.score_files import Side, write_scores
 from damnatio.tables import codes_of
@@ -43,13 +45,15 @@ class Options:
     flip: bool = True
     batch: int = 32
     scores: Path | None = None
+    model: Sequence[str] = ()
+    """overrides such as `model.colour=BGR`, where no card says it"""
 
 
 def benchmark(model: Path, source: Path, options: Options) -> dict[str, Any]:
     """Every number that the source allows, as JSON can hold it."""
     if options.pairs is not None and not source.is_dir():
         raise DamnatioError(f"--pairs names images of a folder, and {source} is none.")
-    network = _model(model)
+    network = import_model(model_settings(model, options.model))
     result: dict[str, Any] = {"model": str(model), "source": str(source), "flip": options.flip}
     if source.is_dir() and options.pairs is None:
         return result | _folder(network, source, options)
@@ -62,15 +66,6 @@ def benchmark(model: Path, source: Path, options: Options) -> dict[str, Any]:
         units = _embedded(network, listed.images, lambda i: contents[i], source, options)
         origin = source.name
     return result | {"images": len(units)} | _verification(units, listed, origin, options)
-
-
-def _model(path: Path) -> tuple[nn.Module, Card]:
-    try:
-        return load_backbone(path)
-    except (OSError, ValueError) as error:
-        raise DamnatioError(
-            f"{path} is not a folder with a model's card.json and model.safetensors ({' '.join(str(error).split())})."
-        ) from error
 
 
 def _folder(network: tuple[nn.Module, Card], root: Path, options: Options) -> dict[str, Any]:

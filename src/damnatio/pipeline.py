@@ -75,7 +75,7 @@ class Pipeline:
             if recipe.model.weights:
                 import_original(recipe, self.images(faces), self._table(partitions), folder)
             else:
-                fit(original_job(recipe, self.images(faces), self._table(partitions)), folder)
+                fit(original_job(recipe, self.images(faces), self._table(partitions)), folder, self.workspace.say)
 
         settings: dict[str, Any] = {"model": self._model_settings}
         if not recipe.model.weights:
@@ -126,6 +126,7 @@ class Pipeline:
             fit(
                 forgetting_job(recipe, images, table, original.path, scale, label, trunk.path if trunk else None),
                 folder,
+                self.workspace.say,
             )
 
         common = {k: v for k, v in _plain(recipe.forget).items() if k not in ("scales", "methods", "settings")}

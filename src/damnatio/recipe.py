@@ -168,7 +168,7 @@ class Recipe(Section):
 
 def load(source: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     """The recipe in a file, or of a name that `damnatio ls recipes` shows, with `section.key=value` overrides."""
-    return _loaded(_read(find(source)), source, overrides)
+    return compose(_read(find(source)), source, overrides)
 
 
 def of_faces(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
@@ -177,10 +177,11 @@ def of_faces(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
 
     stem = re.sub(r"[^\w.-]+", "-", Path(path).expanduser().resolve().stem).strip("-.")
     content = {"name": f"faces-{stem}", "faces": detect(path).model_dump(exclude_unset=True)}
-    return _loaded(content, path, overrides)
+    return compose(content, path, overrides)
 
 
-def _loaded(content: dict[str, Any], source: str | Path, overrides: Sequence[str]) -> Recipe:
+def compose(content: dict[str, Any], source: str | Path, overrides: Sequence[str] = ()) -> Recipe:
+    """The recipe of this content, as a file would hold it; `source` names it where something is wrong."""
     for override in overrides:
         _override(content, override)
     plugins = content.get("plugins")
