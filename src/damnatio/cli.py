@@ -62,8 +62,9 @@ def _forget(options: argparse.Namespace) -> int:
     print(f"damnatio forget: {options.what[1]} from {options.what[0]}", flush=True)  # before torch is there
     from damnatio.erasing import Request, erase
 
-    given = (options.development, options.test, options.method, options.freeze, options.resize, options.set)
-    request = Request(*map(Path, options.what), *given)
+    model, people, retain = map(Path, options.what)
+    others = (options.development, options.test, options.method, options.freeze, options.resize, options.set)
+    request = Request(model, people, retain, *others)
     done = erase(request, options.run or options.out, say=lambda line: print(line, flush=True))
     _show(done.pipeline)
     print(f"Altered model: {done.file}")
