@@ -5,7 +5,7 @@ CLIENT := .venv-insightface
 READY := $(VENV)/.ready
 RUN := $(VENV)/bin
 
-.PHONY: demo test test-fast test-insightface check format results bench-frames clean
+.PHONY: demo test test-fast test-insightface check format results bench-frames bench-faces clean
 
 demo: $(READY)  ## the whole experiment on rendered faces: runs/demo/report/index.html
 	$(RUN)/damnatio demo
@@ -36,6 +36,10 @@ results: $(READY)  ## run the demo and put its tables and figures where the READ
 
 bench-frames: $(READY)  ## frames at the paper's size: naive greedy, ours, closed form
 	$(RUN)/python benchmarks/frames.py
+
+bench-faces: $(READY)  ## readers of faces against pillow and webdataset, on one core
+	PIP_CONSTRAINT=constraints.txt $(RUN)/pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	$(RUN)/python benchmarks/faces.py
 
 # torch comes first and pinned: whatever asks for it later finds it there.
 $(READY): pyproject.toml constraints.txt

@@ -106,7 +106,7 @@ def codes_of(values: Column) -> tuple[NDArray[np.int64], Column]:
         values, pa.string()
     ).dictionary_encode()  # strings by hash: sorting millions of objects takes far longer
     distinct = encoded.dictionary.to_numpy(zero_copy_only=False)
-    order = np.argsort(distinct)
+    order = pc.sort_indices(encoded.dictionary).to_numpy()
     place = np.empty(len(order), dtype=np.int64)
     place[order] = np.arange(len(order))
     return place[encoded.indices.to_numpy()], distinct[order]

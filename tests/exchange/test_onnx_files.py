@@ -260,6 +260,15 @@ def test_a_network_can_be_copied_and_resumed(tmp_path: Path) -> None:
     assert torch.equal(other(x), network(x))
 
 
+@pytest.mark.parametrize("name", ["iresnet-tiny", "vit-tiny"])
+def test_half_precision_changes_nothing_but_rounding(name: str, tmp_path: Path) -> None:
+    exported(name, 32, 16, tmp_path / "f.onnx", traced=True)
+    network, x = read_network(tmp_path / "f.onnx")[0], torch.rand(4, 3, 32, 32)
+    with torch.autocast("cpu", torch.bfloat16):
+        half = network(x)
+    assert nn.functional.cosine_similarity(half.float(), network(x)).min() > 0.99
+
+
 def refusal(model: onnx.ModelProto, folder: Path) -> str:
     onnx.save(model, folder / "f.onnx")
     with pytest.raises(DamnatioError) as told:

@@ -17,7 +17,7 @@ from damnatio.faces.decoding import decode
 from damnatio.faces.recordio import RecordIO
 from tests.faces.images import SIZE, gathered, jpeg, png
 
-MAGIC = struct.pack("<I", 0x3ED7230A)
+MAGIC = struct.pack("<I", 0xCED7230A)
 Labels = float | Sequence[float]
 
 
@@ -39,7 +39,7 @@ def framed(payload: bytes) -> bytes:
     out = b""
     for n, piece in enumerate(pieces):
         kind = 0 if len(pieces) == 1 else 1 if n == 0 else 3 if n == len(pieces) - 1 else 2
-        out += MAGIC + struct.pack("<I", kind << 30 | len(piece)) + piece + b"\0" * (-len(piece) % 4)
+        out += MAGIC + struct.pack("<I", kind << 29 | len(piece)) + piece + b"\0" * (-len(piece) % 4)
     return out
 
 
@@ -128,6 +128,31 @@ def test_payload_that_holds_the_magic_is_joined_again(tmp_path: Path, idx: bool,
     assert np.array_equal(faces.read([0, 1, 2, 3]), np.stack([decode(png(key)) for key in range(4)]))
     contents = [source(tmp_path / "train.rec").content(row) for row in source(tmp_path / "train.rec").index().rows()]
     assert contents == [records[key][32:] for key in range(4)]
+
+
+MXNET = bytes.fromhex(
+    "0a23d7ce1b000000000000000000e040000000000000000000000000000000006f6e6500"
+    "0a23d7ce20000020020000000000000001000000000000000000000000000000000040400000803f"
+    "0a23d7ce0400004074776f210a23d7ce000000400a23d7ce03000060656e6400"
+    "0a23d7ce1d000000000000000000e04002000000000000000000000000000000610a23d7ce000000"
+)
+"""What mxnet 1.9.1 writes for three records: labels 7, [3, 1] and 7; the second is cut at three places, in the third
+the magic stands at a place that is no multiple of four."""
+
+
+@pytest.mark.parametrize("idx", [True, False])
+def test_records_of_mxnet_itself(tmp_path: Path, idx: bool) -> None:
+    bodies = [b"one", MAGIC + b"two!" + MAGIC + MAGIC + b"end", b"a" + MAGIC]
+    (tmp_path / "train.rec").write_bytes(MXNET)
+    if idx:
+        (tmp_path / "train.idx").write_text("0\t0\n1\t36\n2\t108\n")
+    made = source(tmp_path / "train.rec")
+    rows = made.index().rows()
+    assert [(row["image"], row["identity"]) for row in rows] == [("1", "3"), ("0", "7"), ("2", "7")]
+    assert [made.content(row) for row in rows] == [bodies[1], bodies[0], bodies[2]]
+    labels: list[Labels] = [7.0, [3.0, 1.0], 7.0]
+    payloads = [image_record(labels[n], bodies[n], n) for n in range(3)]
+    assert b"".join(framed(payload) for payload in payloads) == MXNET, "the test's own packer is mxnet's"
 
 
 def test_keys_need_not_be_in_the_order_of_the_file(tmp_path: Path) -> None:
@@ -285,7 +310,7 @@ words = st.one_of(
     st.just(MAGIC),
     st.integers(0, 2**32 - 1).map(lambda n: struct.pack("<I", n)),
     st.integers(0, 64).map(lambda n: struct.pack("<I", n)),
-    st.tuples(st.integers(0, 3), st.integers(0, 64)).map(lambda t: struct.pack("<I", t[0] << 30 | t[1])),
+    st.tuples(st.integers(0, 7), st.integers(0, 64)).map(lambda t: struct.pack("<I", t[0] << 29 | t[1])),
     st.binary(max_size=9),
 )
 

@@ -219,8 +219,15 @@ def test_bad_shard_among_good_ones_is_named(tmp_path: Path) -> None:
 
 
 def test_shards_of_halves_alone_are_told_with_the_reason(tmp_path: Path) -> None:
-    with pytest.raises(DamnatioError, match="gave no readable image: an image without a label"):
-        gathered(source(shard(tmp_path / "s.tar", [("a.jpg", jpeg())])), tmp_path / "out")
+    path = shard(tmp_path / "s.tar", [("a.jpg", jpeg()), ("b.cls", b"1")])
+    with pytest.raises(DamnatioError, match="gave no readable image: a label without an image; an image without"):
+        gathered(source(path), tmp_path / "out")
+
+
+def test_tar_of_folders_of_identities_is_told_from_shards(tmp_path: Path) -> None:
+    path = shard(tmp_path / "s.tar", [("lfw/anna/1.jpg", jpeg()), ("lfw/bert/1.jpg", jpeg())])
+    with pytest.raises(DamnatioError, match=r"hold images without labels: .* is read as a folder, unpacked\."):
+        gathered(source(path), tmp_path / "out")
 
 
 @pytest.mark.parametrize(

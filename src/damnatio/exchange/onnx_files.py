@@ -80,7 +80,7 @@ def parity_of(module: nn.Module, path: Path, size: int) -> float:
 def _parse(path: Path) -> "ModelProto":
     import onnx
     from google.protobuf.message import DecodeError
-    from onnx.external_data_helper import ExternalDataInfo, load_external_data_for_model, uses_external_data
+    from onnx.external_data_helper import ExternalDataInfo, load_external_data_for_tensor, uses_external_data
 
     try:
         model = onnx.load_model_from_string(path.read_bytes())
@@ -89,18 +89,23 @@ def _parse(path: Path) -> "ModelProto":
     if not model.graph.node:
         raise DamnatioError(f"{path} is not an ONNX file, or one without a graph.")
     folder = path.resolve().parent
-    for tensor in model.graph.initializer:
-        if uses_external_data(tensor):
-            beside = (folder / ExternalDataInfo(tensor).location).resolve()
-            if not beside.is_relative_to(folder) or not beside.is_file():
-                raise DamnatioError(
-                    f"{path} keeps the tensor '{tensor.name}' in {ExternalDataInfo(tensor).location!r}, which is no "
-                    "file in its own folder: give the model as one file."
-                )
-    try:
-        load_external_data_for_model(model, str(folder))
-    except Exception as error:
-        raise DamnatioError(f"{path}: its tensors cannot be read ({' '.join(str(error).split())[:200]}).") from error
+    constants = [attribute.t for node in model.graph.node for attribute in node.attribute]
+    for tensor in [*model.graph.initializer, *constants]:
+        if not uses_external_data(tensor):
+            continue
+        place = ExternalDataInfo(tensor).location
+        beside = (folder / place).resolve()
+        if not beside.is_relative_to(folder) or not beside.is_file():
+            raise DamnatioError(
+                f"{path} keeps the tensor '{tensor.name}' in {place!r}, which is no file in its own folder: "
+                "give the model as one file."
+            )
+        try:
+            load_external_data_for_tensor(tensor, str(folder))
+        except Exception as error:
+            raise DamnatioError(f"{path}: the tensor '{tensor.name}' cannot be read from {place!r}.") from error
+        tensor.data_location = tensor.DEFAULT
+        tensor.ClearField("external_data")
     return model
 
 

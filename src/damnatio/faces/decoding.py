@@ -42,7 +42,7 @@ class EncodedSource(FaceSource):
 
     def read(self, rows: Table) -> list[Read]:
         wanted = rows.rows()
-        threads = min(len(os.sched_getaffinity(0)), len(wanted))
+        threads = min(_cores(), len(wanted))
         if threads < 2:
             return self._read_some(wanted)
         share = -(-len(wanted) // (4 * threads))  # an image a task would cost as much in the queue as in the decoder
@@ -125,6 +125,11 @@ def _decode_jpeg(content: bytes) -> NDArray[np.uint8]:
 def _check_size(width: int, height: int) -> None:
     if width * height > MAX_PIXELS:
         raise UnreadableError(f"{width}x{height} is larger than any aligned crop")
+
+
+def _cores() -> int:
+    """Those this process may use, where the system tells."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 # --- files -----------------------------------------------------------------------------------------------------------

@@ -27,12 +27,12 @@ from damnatio.faces.decoding import EncodedSettings, EncodedSource, mapped, read
 from damnatio.progress import progress
 from damnatio.tables import Table
 
-MAGIC = b"\x0a\x23\xd7\x3e"
+MAGIC = (0xCED7230A).to_bytes(4, "little")
 FRAME = struct.Struct("<4sI")
 HEADER = struct.Struct("<IfQQ")
 WHOLE, FIRST, MIDDLE, LAST = range(4)
-"""the two upper bits of a frame's length: which piece of a payload it holds"""
-LENGTH = 2**30 - 1
+"""the three upper bits of a frame's length: which piece of a payload it holds"""
+LENGTH = 2**29 - 1
 MAX_LABEL = 2**24
 """float32 tells whole numbers apart up to here"""
 BLOCK = 65_536
@@ -137,7 +137,7 @@ def _scanned(data: mmap.mmap, source: RecordIO) -> Numbers:
                 source.skip(f"byte {place}", "no record begins here")
                 place = _next_magic(data, place + 1)
                 continue
-            if length >> 30 in (WHOLE, FIRST):
+            if length >> 29 in (WHOLE, FIRST):
                 offsets.append(place)
             place += _room(length)
             if place - told > 2**26:
@@ -167,12 +167,12 @@ def _joined(read: Callable[[int, int], bytes], offset: int) -> bytes:
         if len(head) < FRAME.size:
             raise UnreadableError(PROBLEMS[CUT])
         magic, length = FRAME.unpack(head)
-        if magic != MAGIC or length >> 30 not in ((MIDDLE, LAST) if pieces else (WHOLE, FIRST)):
+        if magic != MAGIC or length >> 29 not in ((MIDDLE, LAST) if pieces else (WHOLE, FIRST)):
             raise UnreadableError(PROBLEMS[BROKEN])
         pieces.append(read(offset + FRAME.size, length & LENGTH))
         if len(pieces[-1]) < length & LENGTH:
             raise UnreadableError(PROBLEMS[CUT])
-        if length >> 30 in (WHOLE, LAST):
+        if length >> 29 in (WHOLE, LAST):
             return MAGIC.join(pieces)
         offset += _room(length)
 
@@ -189,7 +189,7 @@ def _headers(data: mmap.mmap, offsets: Numbers) -> NDArray[np.void]:
             offset = np.where(inside, offset, 0)
             words = content[np.minimum(offset[:, None] + np.arange(reach), len(data) - 1)].view("<u4")
             piece, length, flag = (
-                words[:, 1] >> 30,
+                words[:, 1] >> 29,
                 (words[:, 1] & LENGTH).astype(np.int64),
                 words[:, 2].astype(np.int64),
             )

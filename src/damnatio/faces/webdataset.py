@@ -32,6 +32,7 @@ IMAGES = {ending.removeprefix(".") for ending in ENDINGS}
 LABELS = ("cls", "json", "txt")
 JSON_KEYS = ("identity", "label", "class")
 MAX_LABEL = 65_536
+UNLABELLED = "an image without a label"
 
 
 @SOURCES.register("webdataset")
@@ -72,9 +73,11 @@ class WebDataset(EncodedSource):
                     offsets.append(image.offset)
                     lengths.append(image.length)
                 advance(1)
-        if not names and not self.skipped:
+        if not names and all(reason == UNLABELLED for _, _, reason in self.skipped):
+            what = "images without labels" if self.skipped else "no images"
             raise DamnatioError(
-                f"The shards at {self.settings.path} hold no images: they are expected as <key>.jpg beside <key>.cls."
+                f"The shards at {self.settings.path} hold {what}: <key>.jpg is expected beside <key>.cls, .json or "
+                ".txt. A tar of folders of identities is read as a folder, unpacked."
             )
         columns = {"image": names, "identity": identities}
         places = {"shard": np.array(shards), "offset": np.array(offsets), "length": np.array(lengths)}
@@ -134,7 +137,7 @@ def _identity(data: bytes | mmap.mmap, labels: Mapping[str, Member]) -> str:
                 raise UnreadableError(f"a .{ending} that is not UTF-8 text" + " of JSON" * (ending == "json")) from None
             if identity:
                 return identity
-    raise UnreadableError("no identity beside it" if labels else "an image without a label")
+    raise UnreadableError("no identity beside it" if labels else UNLABELLED)
 
 
 def _named(content: Any) -> str:
