@@ -300,6 +300,11 @@ def test_what_is_no_face_embedder_is_told_in_a_sentence(tmp_path: Path) -> None:
     assert "not known here: com.evil.Run." in refusal(foreign, tmp_path)
     fancy = small_model([node("Conv", "x K", "a", auto_pad="SAME_UPPER"), *nodes], kept)
     assert "used in a way that is not known here (auto_pad=SAME_UPPER)" in refusal(fancy, tmp_path)
+    circle = small_model([node("Identity", "i", "i"), node("Conv", "x i", "a"), *nodes], kept)
+    assert "onnxruntime cannot run it" in refusal(circle, tmp_path)
+    unsaid = small_model([conv, *nodes], kept)
+    del unsaid.opset_import[:]
+    assert "onnxruntime cannot run it" in refusal(unsaid, tmp_path)
     (tmp_path / "text.onnx").write_text("this is no model")
     (tmp_path / "empty.onnx").write_bytes(b"")
     for name in ("text.onnx", "empty.onnx"):
