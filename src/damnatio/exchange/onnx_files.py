@@ -111,7 +111,7 @@ def _face_size(model: "ModelProto", path: Path) -> int:
     """The side of the input, of a model that is a face embedder as far as its graph tells."""
     unknown = sorted(
         {
-            f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+            f"{node.domain}.{node.op_type}" if node.domain else str(node.op_type)
             for node in model.graph.node
             if node.domain not in ("", "ai.onnx")
             or (node.op_type not in OPERATORS and node.op_type not in ("Constant", "BatchNormalization"))
@@ -157,12 +157,13 @@ def _side(entry: Any) -> list[int | str]:
 def _text(entry: Any) -> str:
     import onnx
 
-    kind = onnx.TensorProto.DataType.Name(entry.type.tensor_type.elem_type).lower()
+    number = entry.type.tensor_type.elem_type
+    kind = {value: name.lower() for name, value in onnx.TensorProto.DataType.items()}.get(number, f"type {number}")
     return f"{kind} {' x '.join(str(side) for side in _side(entry)) or 'of no shape'}"
 
 
 def _few(names: list[str], most: int = 5) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+    return ", ".join(map(str, names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def _interpreted(model: "ModelProto", session: Any, size: int, path: Path) -> tuple[GraphNetwork, int, float]:
