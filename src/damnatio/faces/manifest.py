@@ -68,7 +68,7 @@ class Manifest(EncodedSource):
             raise DamnatioError(f"The manifest {path} must have the columns 'path' and 'identity'.") from None
         except OSError as error:
             raise DamnatioError(f"The manifest {path} cannot be read: {error.strerror or _line(error)}.") from error
-        except (csv.Error, pa.ArrowException, MemoryError) as error:
+        except (csv.Error, ValueError, pa.ArrowException, MemoryError) as error:
             raise DamnatioError(f"The manifest {path} cannot be read: {_line(error)}.") from error
 
     def _of_csv(self, path: Path) -> tuple[Column, Column]:
