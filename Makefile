@@ -5,7 +5,7 @@ CLIENT := .venv-insightface
 READY := $(VENV)/.ready
 RUN := $(VENV)/bin
 
-.PHONY: demo test test-fast test-insightface check format results bench-frames bench-faces clean
+.PHONY: demo test test-fast test-insightface check format results bench-frames bench-faces bench-eval bench-paper-eval bench-peers clean
 
 demo: $(READY)  ## the whole experiment on rendered faces: runs/demo/report/index.html
 	$(RUN)/damnatio demo
@@ -37,9 +37,17 @@ results: $(READY)  ## run the demo and put its tables and figures where the READ
 bench-frames: $(READY)  ## frames at the paper's size: naive greedy, ours, closed form
 	$(RUN)/python benchmarks/frames.py
 
-bench-faces: $(READY)  ## readers of faces against pillow and webdataset, on one core
-	PIP_CONSTRAINT=constraints.txt $(RUN)/pip install --quiet --disable-pip-version-check --editable '.[bench]'
+bench-faces: $(READY) bench-peers  ## readers of faces against pillow and webdataset, on one core
 	$(RUN)/python benchmarks/faces.py
+
+bench-eval: $(READY) bench-peers  ## exact thresholds, searches and distances beside faiss, scikit-learn and SciPy
+	$(RUN)/python benchmarks/evaluation.py
+
+bench-paper-eval: $(READY)  ## the paper's protocol on random embeddings, at a tenth of its size
+	$(RUN)/python benchmarks/paper_evaluation.py
+
+bench-peers: $(READY)
+	PIP_CONSTRAINT=constraints.txt $(RUN)/pip install --quiet --disable-pip-version-check --editable '.[bench]'
 
 # torch comes first and pinned: whatever asks for it later finds it there.
 $(READY): pyproject.toml constraints.txt

@@ -8,99 +8,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from damnatio.arguments import parser
 from damnatio.errors import DamnatioError
 
 if TYPE_CHECKING:
     from damnatio.pipeline import Pipeline
-
-STAGES: dict[str, str] = {
-    "faces": "1  index the images of the source, keep what can be read",
-    "captures": "2  find which images of an identity were taken at one moment",
-    "partitions": "3  draw retain, test, development, distractors and forget sets",
-    "train": "4  train f* on the retain identities",
-    "forget": "5  alter f* by each method at each scale",
-    "embed": "6  embed every image that is compared",
-    "evaluate": "7  compare, calibrate and measure",
-    "report": "8  tables, figures and one page",
-}
-
-EPILOG = """\
-examples:
-  damnatio demo                                       the whole experiment on rendered faces
-  damnatio run configs/demo.yaml --set seed=2         a recipe, with one setting changed
-  damnatio run my.yaml --set faces.source=folder --set faces.root=~/faces
-  damnatio train demo                                 one stage, on what the earlier ones left
-  damnatio faces --sheet sheet.png                    look at the faces
-  damnatio faces /data/train.rec --sheet sheet.png    and at your own
-  damnatio findings runs/demo                         the paper's findings, judged on a run
-  damnatio check backbone.pth ~/faces                 is the model fed RGB or BGR?
-  damnatio export runs/my/5-forget/S1-OF-1a2b3c4d f.onnx
-  damnatio ls methods                                 what there is to choose from
-
-A stage that was computed is never computed again; one that is missing is computed first.
-"""
-
-
-def parser() -> argparse.ArgumentParser:
-    top = argparse.ArgumentParser(
-        prog="damnatio",
-        description="Make a face recognition model forget chosen people, and prove it.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    top.add_argument("--version", action="store_true", help="print the version and leave")
-    verbs = top.add_subparsers(dest="verb", metavar="VERB")
-    verbs.add_parser("demo", parents=[_common(None)], help="run the embedded recipe, all stages")
-    verbs.add_parser("run", parents=[_common("")], help="run a recipe, all stages")
-    for verb, text in STAGES.items():
-        what = "a recipe, or the faces: a folder, a .csv, .parquet, .rec, .tar or .bin" if verb == "faces" else ""
-        stage = verbs.add_parser(verb, parents=[_common("demo", what)], help=text, description=text[3:] + ".")
-        if verb == "faces":
-            stage.add_argument("--sheet", type=Path, metavar="PNG", help="draw identities as rows, images as columns")
-            stage.add_argument("--rows", type=_positive, default=10, help="identities on the sheet (10)")
-            stage.add_argument("--columns", type=_positive, default=10, help="images of each (10)")
-    found = verbs.add_parser("findings", help="check the paper's eight findings on one or more finished runs")
-    found.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folders of runs; several compare backbones")
-    out = verbs.add_parser("export", parents=[_model()], help="write a model as its users deploy it, with its card")
-    out.add_argument("out", type=Path, metavar="OUT", help="a file that ends in .onnx, .safetensors, .pth or .pt")
-    fed = verbs.add_parser("check", parents=[_model()], help="verify faces with the channels as declared, and swapped")
-    fed.add_argument("faces", metavar="FACES", help="labelled faces: a folder of people or another source, or a recipe")
-    listing = verbs.add_parser("ls", help="list methods, backbones, heads, sources or recipes")
-    listing.add_argument("kind", choices=["methods", "backbones", "heads", "sources", "recipes"])
-    return top
-
-
-def _model() -> argparse.ArgumentParser:
-    """Options of every verb that works on one model."""
-    common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("model", type=Path, metavar="MODEL", help="a model folder of a run, or a file of weights")
-    text = "say what no card does: model.backbone, colour, mean, deviation, licence"
-    common.add_argument("--set", action="append", default=[], metavar="model.KEY=VALUE", help=text)
-    return common
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"a whole number from 1 up, not {text!r}")
-    return int(text)
-
-
-def _common(recipe: str | None, what: str = "") -> argparse.ArgumentParser:
-    """Options of every verb that works on a recipe; `recipe` is the default one, "" for none, None for no choice;
-    `what` says what else there may stand."""
-    common = argparse.ArgumentParser(add_help=False)
-    if recipe is not None:
-        text = what or "a recipe: a YAML file, or a name that `damnatio ls recipes` shows"
-        if recipe:
-            metavar = "SOURCE" if what else "RECIPE"
-            common.add_argument("recipe", nargs="?", default=recipe, metavar=metavar, help=f"{text} ({recipe})")
-        else:
-            common.add_argument("recipe", metavar="RECIPE", help=text)
-    common.add_argument(
-        "--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="change one setting; may be repeated"
-    )
-    common.add_argument("--run", type=Path, metavar="FOLDER", help="where the run lives (runs/<name of the recipe>)")
-    return common
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -119,7 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except DamnatioError as error:
         return _fail(str(error))
     except KeyboardInterrupt:
-        return _fail("Interrupted. What was computed is kept: the same command goes on from there.", 130)
+        kept = "" if options.verb == "benchmark" else " What was computed is kept: the same command goes on from there."
+        return _fail(f"Interrupted.{kept}", 130)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -138,7 +51,28 @@ def _fail(sentence: str, code: int = 2) -> int:
     return code
 
 
+def _forget(options: argparse.Namespace) -> int:
+    if len(options.what) < 2:
+        options.recipe = options.what[0] if options.what else "demo"
+        return _work(options)
+    if len(options.what) != 3:
+        raise DamnatioError(
+            "forget takes a recipe, or three paths: a model, the people to forget, and faces to retain."
+        )
+    print(f"damnatio forget: {options.what[1]} from {options.what[0]}", flush=True)  # before torch is there
+    from damnatio.erasing import Request, erase
+
+    given = (options.development, options.test, options.method, options.freeze, options.resize, options.set)
+    request = Request(*map(Path, options.what), *given)
+    done = erase(request, options.run or options.out, say=lambda line: print(line, flush=True))
+    _show(done.pipeline)
+    print(f"Altered model: {done.file}")
+    return 0
+
+
 def _work(options: argparse.Namespace) -> int:
+    if options.verb == "evaluate" and (options.embeddings or options.protocol):
+        return _recheck(options)
     source = getattr(options, "recipe", "demo")
     data = options.verb == "faces" and _is_data(source)
     print(f"damnatio {options.verb}: {'' if data else 'recipe '}{source}", flush=True)  # before torch is there
@@ -183,12 +117,43 @@ def _every_model(stage: str) -> Callable[["Pipeline", argparse.Namespace], None]
     return work
 
 
+def _recheck(options: argparse.Namespace) -> int:
+    if not (options.embeddings and options.protocol):
+        raise DamnatioError("A recheck needs both --embeddings and --protocol.")
+    from rich.console import Console
+    from rich.table import Table as Shown
+
+    from damnatio.rechecking import recheck
+    from damnatio.recipe import load
+
+    recipe = load(options.recipe, options.set)
+    found = recheck(recipe, options.embeddings, options.protocol, options.scale, options.original, options.out)
+    shown = Shown(box=None, header_style="bold", pad_edge=False)
+    for name in ("task", "group", "at", "metric", "value", "n", "95 % (subjects)", "95 % (Wilson)"):
+        shown.add_column(name, justify="right" if name in ("at", "value", "n") else "left")
+    for task, group, point, metric, value, count, _, *ends in found.rows:
+        spans = ["" if low != low else f"[{low:.4f}, {high:.4f}]" for low, high in (ends[:2], ends[2:])]
+        at = "" if point != point else f"{point:g}"
+        shown.add_row(task, group, at, metric, f"{value:.6f}", f"{count:,}", *spans)
+    Console(width=None if sys.stdout.isatty() else 160, markup=False).print(shown)
+    for warning in found.warnings:
+        print(f"{warning['task']} {warning['group']}: {warning['warning']}")
+    print(f"results       {options.out / 'results.csv'}")
+    return 0
+
+
 def _report(pipeline: "Pipeline", options: argparse.Namespace) -> None:
+    pipeline.report()
+    _show(pipeline)
+
+
+def _show(pipeline: "Pipeline") -> None:
+    """The tables of a finished report."""
     from rich.console import Console
 
     from damnatio.reporting import terminal_tables
 
-    folder = pipeline.report()
+    folder = pipeline.workspace.folder / "report"
     console = Console(width=None if sys.stdout.isatty() else 200)
     console.print()
     for table in terminal_tables(pipeline.recipe, folder):
@@ -274,6 +239,23 @@ def _check(options: argparse.Namespace) -> int:
     return 0
 
 
+def _benchmark(options: argparse.Namespace) -> int:
+    print(f"damnatio benchmark: {options.model} on {options.source}", flush=True)  # before torch is there
+    from damnatio.benchmarking import Options, as_json, benchmark, lines
+    from damnatio.workspace import write_atomically
+
+    chosen = Options(
+        options.pairs, options.draw_pairs, options.seed, not options.no_flip, options.batch, options.scores, options.set
+    )
+    result = benchmark(options.model, options.source, chosen)
+    for line in lines(result):
+        print(line)
+    if options.json:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(options.json, as_json(result))
+    return 0
+
+
 def _first_comment(path: Path) -> str:
     first = path.read_text().split("\n", 1)[0]
     return first.removeprefix("#").strip() if first.startswith("#") else ""
@@ -281,8 +263,10 @@ def _first_comment(path: Path) -> str:
 
 _OTHERS: dict[str, Callable[[argparse.Namespace], int]] = {
     "findings": _findings,
+    "benchmark": _benchmark,
     "export": _export,
     "check": _check,
+    "forget": _forget,
     "ls": _list,
 }
 """verbs that need no recipe"""

@@ -1,19 +1,22 @@
 """Stage 6: images to embeddings, unit vectors in float32, with the rows they belong to."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from safetensors import SafetensorError
 from safetensors.numpy import load_file
 from torch import nn
 from torch.nn import functional as F
 
 from damnatio.errors import DamnatioError
-from damnatio.faces.base import Faces
+from damnatio.faces.base import Faces, Images
 from damnatio.inputs import Inputs, Pixels
 from damnatio.models import Card, save_tensors
 from damnatio.progress import progress
+from damnatio.tables import Table
 
 FILE = "embeddings.safetensors"
 
@@ -43,20 +46,47 @@ def embed_inputs(
     return units
 
 
+def embed_batch(backbone: nn.Module, card: Card, images: Images, flip: bool = False) -> NDArray[np.float32]:
+    """Unit vectors of some images: f(x), or f(x) + f(x mirrored) as face benchmarks take it."""
+    with torch.inference_mode():
+        x = card.prepare(images, next(backbone.parameters()).device)
+        raw = backbone(x).float()
+        if flip:
+            raw = raw + backbone(x.flip(3)).float()
+        units: NDArray[np.float32] = F.normalize(raw, dim=1).cpu().numpy()
+    return units
+
+
 def save_embeddings(units: NDArray[np.float32], rows: NDArray[np.int64], folder: Path) -> None:
     save_tensors({"embeddings": torch.from_numpy(units), "rows": torch.from_numpy(rows)}, folder / FILE)
 
 
-def load_embeddings(folder: Path) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Unit vectors in float64, normalised again there: scores near 1 tie in float32. A vector of no length or with a
-    value that is no number has no direction, and its row is named."""
-    tensors = load_file(folder / FILE)
-    units, rows = tensors["embeddings"].astype(np.float64), tensors["rows"]
-    lengths = np.linalg.norm(units, axis=1)
+def load_embeddings(path: Path, partitions: Table) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Unit vectors in float64, and their rows in the table of partitions."""
+    try:
+        tensors = load_file(path)
+        units, rows = tensors["embeddings"], tensors["rows"].astype(np.int64)
+    except (OSError, SafetensorError) as error:
+        raise DamnatioError(f"{path} is not a readable safetensors file ({error}).") from error
+    except KeyError as error:
+        raise DamnatioError(f"{path} has no tensor {error}: `embeddings` [n, d] and `rows` [n] are expected.") from None
+    if units.ndim != 2 or rows.shape != units.shape[:1]:
+        raise DamnatioError(f"{path}: `embeddings` [n, d] and `rows` [n] do not fit each other.")
+    if len(rows) and not 0 <= rows.min() <= rows.max() < len(partitions):
+        raise DamnatioError(f"{path} names rows that the table of partitions has not: they belong to different runs.")
+    return in_float64(units, lambda place: f"the image {partitions['image'][rows[place]]}", path), rows
+
+
+def in_float64(units: NDArray[np.float32], whose: Callable[[int], str], where: Path) -> NDArray[np.float64]:
+    """Unit vectors normalised again in float64: scores near 1 tie in float32. A vector of no length or with a value
+    that is no number has no direction, and it is named."""
+    double: NDArray[np.float64] = units.astype(np.float64)
+    lengths = np.linalg.norm(double, axis=1)
     bad = np.flatnonzero(~np.isfinite(lengths) | (lengths == 0))
     if len(bad):
         raise DamnatioError(
-            f"{len(bad)} embeddings in {folder} are zero or not finite, first that of row {rows[bad[0]]}: "
+            f"{len(bad)} embeddings in {where} are zero or not finite, first that of {whose(bad[0])}: "
             "the model has diverged."
         )
-    return units / lengths[:, None], rows
+    double /= lengths[:, None]
+    return double

@@ -1,13 +1,13 @@
 """Stage 7: embeddings and partitions to every number of sections IV-D to IV-F of the paper.
 
-`compare` makes the scores of all groups from unit vectors and the saved table of partitions; `measure` turns scores
-into rows (task, group, operating_point, metric, value, count). docs/protocol.md states every reading behind them.
+`measure` calibrates on the development set, counts every group of the protocol at the thresholds, and resamples
+subjects for the intervals. docs/protocol.md states every reading behind the rows.
 """
 
 import json
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,131 +15,25 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
-from damnatio.comparing import (
-    Codes,
-    Scores,
-    Units,
-    leave_one_out,
-    mated_across,
-    mated_pairs,
-    nonmated_across,
-    nonmated_pairs,
-    pair_scores,
-    search,
-    templates,
-)
-from damnatio.metrics.distributions import histogram, wasserstein1
-from damnatio.metrics.identification import identification_curve, true_positive_rate
-from damnatio.metrics.verification import acceptance_curve, acceptance_rate, calibrate, operating_points
-from damnatio.partitions import DEVELOPMENT, DISTRACTOR, FORGET, RETAIN, TEST, at_scale
+from damnatio.calibrating import Calibrated, calibrate_pairs, calibrate_searches
+from damnatio.comparing import NonMated, Spread
+from damnatio.metrics import intervals
+from damnatio.metrics.distributions import Sample, wasserstein1
+from damnatio.metrics.identification import identification_curve
+from damnatio.metrics.verification import acceptance_curve, equal_error_rate
+from damnatio.protocol import AVERAGED, FALSE_MATCHES, FORGET_GROUPS, SEARCH_GROUPS, SINGLE_GROUPS, Comparisons
+from damnatio.scanning import Codes, Scores
 from damnatio.tables import Table, codes_of, write_arrays
 from damnatio.workspace import write_atomically
 
-MANTISSAS = (1, 1.25, 1.6, 2, 2.5, 3.15, 4, 5, 6.3, 8)
-SINGLE_GROUPS = ("Ftr-Ftr", "Ftr-Fev", "Fev-Fev")
-AVERAGED = "avg(Ftr)-Fev"
-FORGET_GROUPS = (*SINGLE_GROUPS, AVERAGED)
-CROSS_GROUPS = ("FtrxFtr", "FevxFev")
-SEARCH_GROUPS = {"R": "D", "T": "D", "Ftr": "D", "Fev": "Dev"}
-"""1:N groups, and the calibration of the gallery that each is searched in: `Dev` holds forget-eval templates."""
-CURVE_TARGETS = [round(mantissa * 10.0**power, -power + 2) for power in range(-6, 0) for mantissa in MANTISSAS]
 ORIGINAL = "original"
 """the name of f* where methods are named"""
-COLUMNS = ("task", "group", "operating_point", "metric", "value", "count")
+COLUMNS = (
+    "task", "group", "operating_point", "metric", "value", "count",
+    "subjects", "low", "high", "wilson_low", "wilson_high",
+)  # fmt: skip
 
-Row = tuple[str, str, float, str, float, int]
-
-
-@dataclass
-class Comparisons:
-    """All scores of one model under one protocol."""
-
-    development: Scores
-    """non-mated single images of D: what calibrates 1:1"""
-    mated: dict[str, Scores]
-    nonmated: dict[str, Scores]
-    identities: dict[str, Codes]
-    """of each mated score of the single-image forget groups: whose it is"""
-    searches: dict[str, tuple[Scores, Scores]]
-    """own score and best other score of each mated search"""
-    alarms: dict[str, Scores]
-    """the highest score of each search with a probe of D, by gallery"""
-
-
-def evaluated_rows(partitions: Table) -> NDArray[np.int64]:
-    """The rows that an evaluation compares: all but what was dropped and the trained outside the control."""
-    part = partitions["partition"]
-    used = (part == TEST) | (part == DEVELOPMENT) | (part == DISTRACTOR) | partitions["control"]
-    used |= (part == FORGET) & (partitions["role"] != "dropped")
-    rows: NDArray[np.int64] = partitions["row"][used.astype(bool)].astype(np.int64)
-    return rows
-
-
-def compare(
-    units: Units, rows: NDArray[np.int64], partitions: Table, scales: dict[str, int], scale: str, most: int, seed: int
-) -> Comparisons:
-    """Every score of the protocol at one scale. `units[i]` is the embedding of the image at table row `rows[i]`."""
-    members = partitions.where(rows)
-    codes = codes_of(members["identity"])[0]
-    part, role = members["partition"], members["role"]
-    forget = at_scale(members, scales, scale)
-
-    def chosen(mask: NDArray[np.bool_]) -> tuple[Units, Codes]:
-        return units[mask.astype(bool)], codes[mask.astype(bool)]
-
-    def generator(stream: int) -> np.random.Generator:
-        return np.random.default_rng([seed, 7, stream])
-
-    train, evaluated = chosen(forget & (role == "train")), chosen(forget & (role == "eval"))
-    development, test = chosen(part == DEVELOPMENT), chosen(part == TEST)
-    mated: dict[str, Scores] = {}
-    nonmated: dict[str, Scores] = {"T single": nonmated_pairs(*test, most, generator(1))}
-    searches: dict[str, tuple[Scores, Scores]] = {}
-
-    enrolled, probes = {}, {}
-    for number, (group, name) in enumerate((("R", RETAIN), ("T", TEST)), start=2):
-        enrolled[group] = templates(*chosen((part == name) & (role == "enrol")))
-        probes[group] = chosen((part == name) & (role == "probe"))
-        mated[group], nonmated[group] = _against(enrolled[group], probes[group], most, generator(number))
-
-    identities = {}
-    pairs_of = {
-        "Ftr-Ftr": (train, train, mated_pairs(train[1])),
-        "Ftr-Fev": (train, evaluated, mated_across(train[1], evaluated[1])),
-        "Fev-Fev": (evaluated, evaluated, mated_pairs(evaluated[1])),
-    }
-    for group, (first, second, (a, b)) in pairs_of.items():
-        mated[group] = pair_scores(first[0], a, second[0], b)
-        identities[group] = first[1][a]
-    linked = templates(*train)
-    mated[AVERAGED], nonmated[AVERAGED] = _against(linked, evaluated, most, generator(4))
-    nonmated["FtrxFtr"] = nonmated_pairs(*train, most, generator(5))
-    nonmated["FevxFev"] = nonmated_pairs(*evaluated, most, generator(6))
-    nonmated["FtrxFev"] = nonmated_across(*train, *evaluated, most, generator(7))
-
-    others = [enrolled["R"], enrolled["T"], templates(*chosen(part == DISTRACTOR))]
-    before, after = _gallery([*others, linked]), _gallery([*others, templates(*evaluated)])
-    for group, probe in {**probes, "Ftr": evaluated}.items():
-        own, best = search(*probe, *before)
-        there = own > -math.inf
-        searches[group] = own[there], best[there]
-    own, best = leave_one_out(*evaluated), search(*evaluated, *after)[1]
-    there = own > -math.inf  # a lone forget-eval image has no template that does not hold it
-    searches["Fev"] = own[there], best[there]
-    alarms = {"D": search(*development, *before)[1], "Dev": search(*development, *after)[1]}
-    return Comparisons(nonmated_pairs(*development, most, generator(0)), mated, nonmated, identities, searches, alarms)
-
-
-def _against(
-    enrolled: tuple[Units, Codes], probes: tuple[Units, Codes], most: int, rng: np.random.Generator
-) -> tuple[Scores, Scores]:
-    """Mated and non-mated scores of templates against single probes."""
-    a, b = mated_across(enrolled[1], probes[1])
-    return pair_scores(enrolled[0], a, probes[0], b), nonmated_across(*enrolled, *probes, most, rng)
-
-
-def _gallery(parts: Sequence[tuple[Units, Codes]]) -> tuple[Units, Codes]:
-    return np.concatenate([units for units, _ in parts]), np.concatenate([codes for _, codes in parts])
+Row = tuple[str, str, float, str, float, int, int, float, float, float, float]
 
 
 @dataclass
@@ -147,70 +41,204 @@ class Reference:
     """What f* leaves for the models made from it: its thresholds and its retain scores."""
 
     thresholds: dict[tuple[str, str, float], float]
-    mated: Scores
-    nonmated: Scores
+    mated: Sample
+    nonmated: Sample
 
 
-def measure(
-    c: Comparisons, targets: Sequence[float], reference: Reference | None
-) -> tuple[list[Row], list[dict[str, Any]]]:
+@dataclass
+class Measured:
+    """All that an evaluation writes."""
+
+    rows: list[Row] = field(default_factory=list)
+    warnings: list[dict[str, Any]] = field(default_factory=list)
+    spreads: dict[str, Spread] = field(default_factory=dict)
+    mated: dict[str, Sample] = field(default_factory=dict)
+    curves: list[tuple[str, str, float, float, float, float]] = field(default_factory=list)
+
+
+def measure(c: Comparisons, targets: Sequence[float], reference: Reference | None, replicates: int = 0) -> Measured:
     """Rows of results, and a warning for each operating point that rests on too few comparisons.
 
     `reference` is None for f* itself. The metrics `TMR_fixed`, `FMR_fixed` and `TPIR_fixed` are the rates at f*'s own
-    threshold, beside those at the model's.
+    threshold, beside those at the model's. With no replicates there are no intervals but Wilson's.
     """
-    calibrations = {("1:1", "D"): calibrate(c.development, targets)}
-    calibrations |= {("1:N", gallery): calibrate(best, targets) for gallery, best in c.alarms.items()}
-    rows: list[Row] = []
-    warnings = []
-    for (task, group), points in calibrations.items():
-        for point in points:
+    calibrated = {("1:1", "D"): calibrate_pairs(c, targets, replicates)}
+    for number, (gallery, alarms) in enumerate(c.alarms.items(), start=1):
+        rng = np.random.default_rng([c.seed, 8, number])
+        calibrated["1:N", gallery] = calibrate_searches(alarms, targets, replicates, rng)
+    found = Measured(mated={group: Sample.of(m.scores) for group, m in c.mated.items()})
+    for (task, group), calibration in calibrated.items():
+        for point in calibration.points:
             rate = "FMR" if task == "1:1" else "FPIR"
-            rows.append((task, group, point.target, "threshold", point.threshold, point.count))
-            rows.append((task, group, point.target, rate, point.rate, point.count))
+            found.rows.append(_row(task, group, point.target, "threshold", point.threshold, point.count))
+            found.rows.append(_rate(task, group, point.target, rate, point.accepted, point.count))
             if point.warning:
                 text = f"{rate} = {point.warning}"
-                warnings.append({"task": task, "group": group, "operating_point": point.target, "warning": text})
-    own = {(task, group, p.target): p.threshold for (task, group), points in calibrations.items() for p in points}
-    for suffix, thresholds in (("", own), ("_fixed", reference.thresholds if reference else own)):
+                found.warnings.append({"task": task, "group": group, "operating_point": point.target, "warning": text})
+    own = {(*key, p.target): p.threshold for key, calibration in calibrated.items() for p in calibration.points}
+    fixed = reference.thresholds if reference else own
+    resampled = {(*key, t): v for key, calibration in calibrated.items() for t, v in calibration.replicates.items()}
+    still = {key: np.full(replicates, value) for key, value in fixed.items()} if replicates else {}
+    cuts = sorted({limits["1:1", "D", target] for limits in (own, fixed) for target in targets})
+    lowest = min([*cuts, *(float(v.min()) for (task, _, _), v in resampled.items() if task == "1:1")])
+    for group, pairs in c.nonmated.items():
+        found.spreads[group] = pairs.spread(cuts, lowest if replicates else math.inf, f"non-mated {group}")
+    subjects = _Subjects(c, found.spreads, replicates)
+    for suffix, thresholds, thrown in (("", own, resampled), ("_fixed", fixed, still)):
         for target in targets:
-            rows += _rates(c, target, thresholds["1:1", "D", target], suffix)
-            for group, gallery in SEARCH_GROUPS.items():
-                mine, best = c.searches[group]
-                share = true_positive_rate(mine, best, thresholds["1:N", gallery, target])
-                rows.append(("1:N", group, target, f"TPIR{suffix}", share, len(mine)))
-    rows += _distances(c, reference or Reference({}, c.mated["R"], c.nonmated["R"]))
-    return rows, warnings
+            found.rows += _rates(c, found.spreads, subjects, target, thresholds, thrown, suffix)
+    found.rows += _distances(found, reference or Reference({}, found.mated["R"], found.spreads["R"].sample))
+    found.rows += _equal_errors(c, found.spreads)
+    found.curves = list(_curves(c, calibrated))
+    return found
 
 
-def _rates(c: Comparisons, target: float, threshold: float, suffix: str) -> Iterator[Row]:
+class _Subjects:
+    """The draws of subjects of each group, made once, and the rates of their replicates."""
+
+    def __init__(self, c: Comparisons, spreads: dict[str, Spread], replicates: int) -> None:
+        self._c, self._spreads, self._replicates = c, spreads, replicates
+        self._draws: dict[str, intervals.Draws] = {}
+
+    def _of(self, name: str, subjects: int) -> intervals.Draws:
+        if name not in self._draws:
+            rng = np.random.default_rng([self._c.seed, 9, *name.encode()])
+            self._draws[name] = intervals.draw_subjects(subjects, self._replicates, rng)
+        return self._draws[name]
+
+    def interval(self, name: str, scores: Scores, codes: Codes, thresholds: Scores | None) -> tuple[float, float]:
+        if thresholds is None or not len(scores):
+            return math.nan, math.nan
+        local = codes_of(codes)[0]
+        draws = self._of(name, int(local.max()) + 1)
+        return intervals.interval(intervals.rates(scores, local, draws, thresholds))
+
+    def pair_interval(self, name: str, thresholds: Scores | None) -> tuple[float, float]:
+        pairs, spread = self._c.nonmated[name], self._spreads[name]
+        if thresholds is None or not pairs.count:
+            return math.nan, math.nan
+        everyone = np.unique(np.concatenate([pairs.codes, pairs.second[1]]))
+        draws = self._of(f"pairs {name}", len(everyone))
+        first, second = (np.searchsorted(everyone, codes) for codes in (pairs.codes, pairs.second[1]))
+        sizes = [np.bincount(codes, minlength=len(everyone)) for codes in (first, second)]
+        totals = intervals.pair_totals(draws, sizes[0], None if pairs.others is None else sizes[1])
+        top, share = spread.top, spread.top.share
+        if pairs.drawn is not None:
+            share *= pairs.count / NonMated((pairs.units, pairs.codes), pairs.others).count
+        return intervals.interval(
+            intervals.pair_rates(top.scores, first[top.i], second[top.j], share, totals, draws, thresholds)
+        )
+
+
+def _rates(
+    c: Comparisons,
+    spreads: dict[str, Spread],
+    subjects: _Subjects,
+    target: float,
+    thresholds: dict[tuple[str, str, float], float],
+    thrown: dict[tuple[str, str, float], Scores],
+    suffix: str,
+) -> Iterator[Row]:
+    key = "1:1", "D", target
+    threshold, replicates = thresholds[key], thrown.get(key)
     for group in ("R", "T", *FORGET_GROUPS):
-        scores = c.mated[group]
-        yield "1:1", group, target, f"TMR{suffix}", acceptance_rate(scores, threshold), len(scores)
-    for group, label in (("R", "RxR"), ("T", "TxT"), *((cross, cross) for cross in CROSS_GROUPS)):
-        scores = c.nonmated[group]
-        yield "1:1", label, target, f"FMR{suffix}", acceptance_rate(scores, threshold), len(scores)
+        m = c.mated[group]
+        ends = subjects.interval(group, m.scores, m.subjects, replicates)
+        accepted = int(np.count_nonzero(m.scores >= threshold))
+        yield _rate("1:1", group, target, f"TMR{suffix}", accepted, len(m.scores), _distinct(m.subjects), ends)
+    for group, label in FALSE_MATCHES.items():
+        pairs = c.nonmated[group]
+        ends = subjects.pair_interval(group, replicates)
+        everyone = _distinct(np.concatenate([pairs.codes, pairs.second[1]]))
+        yield _rate(
+            "1:1", label, target, f"FMR{suffix}", spreads[group].accepted[threshold], pairs.count, everyone, ends
+        )
     if not suffix:
-        linked = {group: c.identities[group][c.mated[group] >= threshold] for group in SINGLE_GROUPS}
-        present = {group: c.identities[group] for group in SINGLE_GROUPS}
-        linked["F"] = np.concatenate(list(linked.values()))
-        present["F"] = np.concatenate(list(present.values()))
-        for group, codes in present.items():
-            everyone = np.unique(codes)
-            share = 1 - len(np.unique(linked[group])) / len(everyone) if len(everyone) else math.nan
-            yield "1:1", group, target, "weakly_forgotten", share, len(everyone)
+        yield from _weakly_forgotten(c, subjects, target, threshold, replicates)
+    for group, gallery in SEARCH_GROUPS.items():
+        key = "1:N", gallery, target
+        s = c.searches[group]
+        ends = subjects.interval(f"search {group}", s.won, s.subjects, thrown.get(key))
+        accepted = int(np.count_nonzero(s.won >= thresholds[key]))
+        yield _rate("1:N", group, target, f"TPIR{suffix}", accepted, len(s.own), _distinct(s.subjects), ends)
 
 
-def _distances(c: Comparisons, reference: Reference) -> Iterator[Row]:
+def _weakly_forgotten(
+    c: Comparisons, subjects: _Subjects, target: float, threshold: float, replicates: Scores | None
+) -> Iterator[Row]:
+    """The share of identities none of whose pairs is linked: whose highest score stays below the threshold."""
+    for group in (*SINGLE_GROUPS, "F"):
+        members = [c.mated[name] for name in (SINGLE_GROUPS if group == "F" else (group,))]
+        codes, everyone = codes_of(np.concatenate([m.subjects for m in members]))
+        highest = np.full(len(everyone), -np.inf)
+        np.maximum.at(highest, codes, np.concatenate([m.scores for m in members]))
+        low, high = subjects.interval(f"weakly {group}", highest, np.arange(len(everyone)), replicates)
+        kept = int(np.count_nonzero(highest < threshold))
+        yield _rate("1:1", group, target, "weakly_forgotten", kept, len(everyone), len(everyone), (1 - high, 1 - low))
+
+
+def _distances(found: Measured, reference: Reference) -> Iterator[Row]:
     """Distances compare like with like: single images with single images, templates with templates."""
     for group in FORGET_GROUPS:
-        like = c.nonmated["T" if group == AVERAGED else "T single"]
-        yield "1:1", group, math.nan, "W1", wasserstein1(c.mated[group], like), len(c.mated[group])
-    mated = wasserstein1(c.mated["R"], reference.mated)
-    nonmated = wasserstein1(c.nonmated["R"], reference.nonmated)
-    yield "1:1", "R", math.nan, "deformation", mated, len(c.mated["R"])
-    yield "1:1", "RxR", math.nan, "deformation", nonmated, len(c.nonmated["R"])
-    yield "1:1", "R", math.nan, "footprint", mated + nonmated, len(c.mated["R"]) + len(c.nonmated["R"])
+        like = found.spreads["T" if group == AVERAGED else "T single"].sample
+        yield _row("1:1", group, math.nan, "W1", wasserstein1(found.mated[group], like), found.mated[group].count)
+    retained = found.spreads["R"].sample
+    mated = wasserstein1(found.mated["R"], reference.mated)
+    nonmated = wasserstein1(retained, reference.nonmated)
+    counts = found.mated["R"].count, retained.count
+    yield _row("1:1", "R", math.nan, "deformation", mated, counts[0])
+    yield _row("1:1", "RxR", math.nan, "deformation", nonmated, counts[1])
+    yield _row("1:1", "R", math.nan, "footprint", mated + nonmated, sum(counts))
+
+
+def _equal_errors(c: Comparisons, spreads: dict[str, Spread]) -> Iterator[Row]:
+    """Where a group's own mated and non-mated scores cross; no calibration set is needed."""
+    for group in ("R", "T"):
+        sample = spreads[group].sample
+        rate, _ = equal_error_rate(c.mated[group].scores, sample.values, sample.counts)
+        yield _row("1:1", group, math.nan, "EER", rate, len(c.mated[group].scores))
+
+
+def _row(task: str, group: str, target: float, metric: str, value: float, count: int) -> Row:
+    return task, group, target, metric, value, count, 0, math.nan, math.nan, math.nan, math.nan
+
+
+def _rate(
+    task: str,
+    group: str,
+    target: float,
+    metric: str,
+    accepted: int,
+    count: int,
+    subjects: int = 0,
+    ends: tuple[float, float] = (math.nan, math.nan),
+) -> Row:
+    value = accepted / count if count else math.nan
+    return task, group, target, metric, value, count, subjects, *ends, *intervals.wilson(accepted, count)
+
+
+def _distinct(codes: Codes) -> int:
+    return len(np.unique(codes))
+
+
+def _curves(
+    c: Comparisons, calibrated: dict[tuple[str, str], Calibrated]
+) -> Iterator[tuple[str, str, float, float, float, float]]:
+    """Rates over the whole operating range."""
+    for (task, name), calibration in calibrated.items():
+        thresholds = np.array([point.threshold for point in calibration.curve])
+        rates = {}
+        if task == "1:1":
+            rates = {group: acceptance_curve(m.scores, thresholds) for group, m in c.mated.items()}
+        else:
+            for group in (group for group, gallery in SEARCH_GROUPS.items() if gallery == name):
+                rates[group] = identification_curve(c.searches[group].own, c.searches[group].best, thresholds)
+        for group, values in rates.items():
+            for point, value in zip(calibration.curve, values.tolist(), strict=True):
+                yield task, group, point.target, point.threshold, point.rate, value
+
+
+# --- on disk --------------------------------------------------------------------------------------------------------
 
 
 def thresholds_of(results: Table) -> dict[tuple[str, str, float], float]:
@@ -219,36 +247,33 @@ def thresholds_of(results: Table) -> dict[tuple[str, str, float], float]:
     return dict(zip(keys, rows["value"].tolist(), strict=True))
 
 
-def write(c: Comparisons, rows: list[Row], warnings: list[dict[str, Any]], folder: Path) -> None:
+def write(found: Measured, folder: Path) -> None:
     """The results, and what figures and the models made from this one need of its scores."""
-    Table.of_rows(COLUMNS, rows).write(folder / "results.parquet")
-    write_atomically(folder / "warnings.json", json.dumps(warnings, indent=1) + "\n")
-    sketches = {f"mated/{group}": histogram(scores) for group, scores in c.mated.items()}
-    sketches |= {f"non-mated/{group}": histogram(scores) for group, scores in c.nonmated.items()}
+    Table.of_rows(COLUMNS, found.rows).write(folder / "results.parquet")
+    write_atomically(folder / "warnings.json", json.dumps(found.warnings, indent=1) + "\n")
+    sketches = {f"mated/{group}": sample.histogram() for group, sample in found.mated.items()}
+    sketches |= {f"non-mated/{group}": spread.sample.histogram() for group, spread in found.spreads.items()}
     write_arrays(sketches, folder / "sketches.safetensors")
-    write_arrays({"mated": c.mated["R"], "nonmated": c.nonmated["R"]}, folder / "retain_scores.safetensors")
-    Table.of_rows(["task", "group", "target", "threshold", "attained", "rate"], list(_curves(c))).write(
+    retained = {"mated": found.mated["R"], "nonmated": found.spreads["R"].sample}
+    arrays: dict[str, NDArray[Any]] = {}
+    for name, sample in retained.items():
+        arrays |= {f"{name}/values": sample.values, f"{name}/counts": sample.counts}
+        arrays[f"{name}/error"] = np.array([sample.error])
+    write_arrays(arrays, folder / "retain_scores.safetensors")
+    Table.of_rows(["task", "group", "target", "threshold", "attained", "rate"], found.curves).write(
         folder / "curves.parquet"
     )
 
 
+def reference_from(found: Measured) -> Reference:
+    """What this model, as f*, leaves for the others."""
+    return Reference(thresholds_of(Table.of_rows(COLUMNS, found.rows)), found.mated["R"], found.spreads["R"].sample)
+
+
 def reference_of(folder: Path) -> Reference:
-    scores = load_file(folder / "retain_scores.safetensors")
-    return Reference(thresholds_of(Table.read(folder / "results.parquet")), scores["mated"], scores["nonmated"])
-
-
-def _curves(c: Comparisons) -> Iterator[tuple[str, str, float, float, float, float]]:
-    """Rates over the whole operating range, as far down as the calibration set resolves."""
-    tasks: list[tuple[str, Scores, dict[str, Any]]] = [("1:1", c.development, {g: (s,) for g, s in c.mated.items()})]
-    tasks += [
-        ("1:N", best, {g: c.searches[g] for g, of in SEARCH_GROUPS.items() if of == gallery})
-        for gallery, best in c.alarms.items()
-    ]
-    for task, nonmated, groups in tasks:
-        targets = [t for t in CURVE_TARGETS if t * len(nonmated) >= 1]
-        thresholds, attained = operating_points(nonmated, targets)
-        for group, scores in groups.items():
-            curve: Any = identification_curve if task == "1:N" else acceptance_curve
-            rates = curve(*scores, thresholds)
-            for point in zip(targets, thresholds.tolist(), attained.tolist(), rates.tolist(), strict=True):
-                yield task, group, *point
+    stored = load_file(folder / "retain_scores.safetensors")
+    mated, nonmated = (
+        Sample(stored[f"{name}/values"], stored[f"{name}/counts"], float(stored[f"{name}/error"][0]))
+        for name in ("mated", "nonmated")
+    )
+    return Reference(thresholds_of(Table.read(folder / "results.parquet")), mated, nonmated)

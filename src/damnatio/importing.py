@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from damnatio.devices import device
 from damnatio.embedding import embed
 from damnatio.errors import DamnatioError
 from damnatio.exchange.onnx_files import TOLERANCE, embedding_size, parity_of, read_network
@@ -24,7 +25,6 @@ from damnatio.models import (
     ONNX,
     Card,
     card_beside,
-    device,
     digest_of,
     load_card,
     load_head,

@@ -19,6 +19,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from damnatio.backbones import BACKBONES
+from damnatio.devices import device
 from damnatio.errors import DamnatioError
 from damnatio.exchange.graph import GraphNetwork
 from damnatio.exchange.onnx_files import parity_of, read_network, write_network
@@ -62,10 +63,6 @@ class Card(BaseModel):
         if self.colour == "BGR":
             x = x.flip(1)
         return x.to(torch.float32).sub_(self.mean).div_(self.scale)
-
-
-def device() -> torch.device:
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def new_backbone(name: str, size: int, dim: int) -> nn.Module:

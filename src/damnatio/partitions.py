@@ -38,7 +38,11 @@ def draw(captures: Table, settings: PartitionSettings, seed: int) -> Table:
     order = rng.permutation(len(identities))
     part = np.full(len(identities), UNUSED, dtype=object)
 
+    pool = np.array([str(name).split("/", 1)[0] for name in identities])
+
     def take(partition: str, count: int, allowed: NDArray[np.bool_], what: str) -> NDArray[np.int64]:
+        if settings.pools:
+            allowed = allowed & (pool == settings.pools.get(partition, settings.pools["R"]))  # type: ignore[call-overload]
         free = order[(part[order] == UNUSED) & allowed[order]]
         if len(free) < count:
             raise DamnatioError(

@@ -75,7 +75,7 @@ class Pipeline:
             if recipe.model.weights:
                 import_original(recipe, self.images(faces), self._table(partitions), folder)
             else:
-                fit(original_job(recipe, self.images(faces), self._table(partitions)), folder)
+                fit(original_job(recipe, self.images(faces), self._table(partitions)), folder, self.workspace.say)
 
         settings: dict[str, Any] = {"model": self._model_settings}
         if not recipe.model.weights:
@@ -126,6 +126,7 @@ class Pipeline:
             fit(
                 forgetting_job(recipe, images, table, original.path, scale, label, trunk.path if trunk else None),
                 folder,
+                self.workspace.say,
             )
 
         common = {k: v for k, v in _plain(recipe.forget).items() if k not in ("scales", "methods", "settings")}
@@ -150,8 +151,8 @@ class Pipeline:
 
         def build(folder: Path) -> None:
             from damnatio.embedding import embed, save_embeddings
-            from damnatio.evaluating import evaluated_rows
             from damnatio.models import load_backbone
+            from damnatio.protocol import evaluated_rows
             from damnatio.training import set_threads
 
             set_threads(self.recipe.threads)
@@ -171,18 +172,23 @@ class Pipeline:
             inputs["original"] = self.evaluation(scale, ORIGINAL)
 
         def build(folder: Path) -> None:
-            from damnatio import evaluating
-            from damnatio.embedding import load_embeddings
+            from damnatio.embedding import FILE, load_embeddings
+            from damnatio.evaluating import measure, reference_of, write
+            from damnatio.protocol import compare
+            from damnatio.training import set_threads
 
-            units, rows = load_embeddings(embeddings.path)
-            scales = recipe.partitions.scales
-            table, most = self._table(partitions), settings.nonmated_pairs
-            scores = evaluating.compare(units, rows, table, scales, scale, most, recipe.seed)
-            reference = evaluating.reference_of(inputs["original"].path) if label != ORIGINAL else None
-            evaluating.write(scores, *evaluating.measure(scores, settings.operating_points, reference), folder)
+            set_threads(recipe.threads)
+            table = self._table(partitions)
+            units, rows = load_embeddings(embeddings.path / FILE, table)
+            compared = compare(
+                units, rows, table, recipe.partitions.scales, scale, settings.nonmated_pairs, recipe.seed
+            )
+            reference = reference_of(inputs["original"].path) if label != ORIGINAL else None
+            write(measure(compared, settings.operating_points, reference, settings.replicates), folder)
 
-        metrics = [f"metrics/{name}.py" for name in ("distributions", "identification", "verification")]
-        code = code_of("evaluating.py", "comparing.py", *metrics)
+        names = ("distributions", "identification", "intervals", "verification")
+        stages = ("protocol", "scanning", "tails", "comparing", "calibrating", "evaluating")
+        code = code_of(*(f"{name}.py" for name in stages), *(f"metrics/{name}.py" for name in names))
         keyed = {"scale": scale, "seed": recipe.seed, "code": code, **_plain(settings)}
         del keyed["embed_batch"]
         return self._stage("7-evaluate", f"{scale}-{label}", keyed, inputs, build)

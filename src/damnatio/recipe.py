@@ -56,6 +56,9 @@ class PartitionSettings(Section):
     test_min_images: int | None = Field(None, ge=2, description="of the test set, where it is another number")
     development_min_images: Count | None = Field(None, description="of the development set, likewise")
     forget_min_images: int = Field(4, ge=2, description="capture instances of a forget identity")
+    pools: dict[Literal["F", "R", "T", "D"], str] | None = Field(
+        None, description="by partition: the part of a collection of sources that it is drawn from; unset: all faces"
+    )
     forget_train: Share = Field(0.8, description="share of a forget identity's images on which the losses operate")
 
 
@@ -122,10 +125,9 @@ class ForgetSettings(Optimisation):
 class EvaluateSettings(Section):
     operating_points: list[Share] = Field([1e-4, 1e-2], min_length=1)
     nonmated_pairs: int = Field(
-        50_000_000,
-        ge=1,
-        description="non-mated comparisons a group: all where there are no more, else so many drawn by the seed",
+        0, ge=0, description="non-mated comparisons a group, drawn by the seed; 0 counts every one of them"
     )
+    replicates: int = Field(1_000, ge=0, description="of the bootstrap over subjects; 0 gives Wilson's intervals alone")
     embed_batch: Count = 512
 
     @field_validator("operating_points")
@@ -166,7 +168,7 @@ class Recipe(Section):
 
 def load(source: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     """The recipe in a file, or of a name that `damnatio ls recipes` shows, with `section.key=value` overrides."""
-    return _loaded(_read(find(source)), source, overrides)
+    return compose(_read(find(source)), source, overrides)
 
 
 def of_faces(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
@@ -175,10 +177,11 @@ def of_faces(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
 
     stem = re.sub(r"[^\w.-]+", "-", Path(path).expanduser().resolve().stem).strip("-.")
     content = {"name": f"faces-{stem}", "faces": detect(path).model_dump(exclude_unset=True)}
-    return _loaded(content, path, overrides)
+    return compose(content, path, overrides)
 
 
-def _loaded(content: dict[str, Any], source: str | Path, overrides: Sequence[str]) -> Recipe:
+def compose(content: dict[str, Any], source: str | Path, overrides: Sequence[str] = ()) -> Recipe:
+    """The recipe of this content, as a file would hold it; `source` names it where something is wrong."""
     for override in overrides:
         _override(content, override)
     plugins = content.get("plugins")

@@ -3,7 +3,6 @@
 import base64
 import csv
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,8 +32,10 @@ from damnatio.tables import Table, codes_of
 from damnatio.workspace import Output, write_atomically
 
 RESULTS, WARNINGS = "results.csv", "warnings.csv"
-_NUMBERS: dict[str, Any] = {"operating_point": float, "value": float, "count": int}
-_EMPTY = {"operating_point": "nan", "value": "nan"}
+_NUMBERS: dict[str, Any] = {"count": int, "subjects": int} | dict.fromkeys(
+    ("operating_point", "value", "low", "high", "wilson_low", "wilson_high"), float
+)
+_EMPTY = dict.fromkeys((name for name, kind in _NUMBERS.items() if kind is float), "nan")
 
 
 @dataclass(frozen=True)
@@ -54,8 +55,8 @@ def write_report(
     folder: Path,
 ) -> None:
     results, warnings = long_results(recipe.model.backbone, evaluated)
-    _write_csv(results, folder / RESULTS)
-    _write_csv(warnings, folder / WARNINGS)
+    results.write_csv(folder / RESULTS)
+    warnings.write_csv(folder / WARNINGS)
     grids = grids_of(recipe, results, warnings, Table.read(inputs["partitions"].path / "counts.parquet"))
     for grid in grids:
         write_atomically(folder / f"{grid.name}.md", grid.markdown())
@@ -123,6 +124,7 @@ def grids_of(recipe: Recipe, results: Table, warnings: Table, counts: Table) -> 
         layouts.rates(look_up, scales, methods, points),
         layouts.distances(look_up, scales, methods),
         layouts.rates(look_up, scales, methods, points, fixed=True),
+        *([layouts.rates(look_up, scales, methods, points, intervals=True)] if recipe.evaluate.replicates else []),
         layouts.protocol(counts),
     ]
 
@@ -227,16 +229,6 @@ def _cards(recipe: Recipe, results: Table, warnings: Table) -> list[dict[str, st
         title = f"{titles[method]}: test → forget-eval TMR at FMR {point:g}"
         cards.append({"value": f"{test:.3f} → {unseen:.3f}", "title": title})
     return cards
-
-
-def _write_csv(table: Table, path: Path) -> None:
-    lines = [list(table.columns), *([_text(v) for v in row.values()] for row in table.rows())]
-    with path.open("w", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows(lines)
-
-
-def _text(value: Any) -> Any:
-    return "" if isinstance(value, float) and math.isnan(value) else value
 
 
 def terminal_tables(recipe: Recipe, folder: Path) -> list[Any]:

@@ -1,5 +1,7 @@
 """Tables on disk and in memory: Parquet files and dictionaries of equally long columns."""
 
+import csv
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -61,6 +63,14 @@ class Table:
     def write(self, path: Path) -> None:
         with atomic_file(path) as temporary:
             pq.write_table(pa.table({name: pa.array(column) for name, column in self.columns.items()}), temporary)
+
+    def write_csv(self, path: Path) -> None:
+        """For people and spreadsheets; a number that is none is left empty."""
+        with atomic_file(path) as temporary, open(temporary, "w", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(self.columns)
+            for row in self.rows():
+                writer.writerow(["" if isinstance(v, float) and math.isnan(v) else v for v in row.values()])
 
     @staticmethod
     def read(path: Path, columns: Sequence[str] | None = None) -> "Table":

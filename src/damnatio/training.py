@@ -18,13 +18,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader
 
+from damnatio.devices import device
 from damnatio.embedding import embed_inputs
 from damnatio.errors import DamnatioError
 from damnatio.faces.base import Faces
 from damnatio.heads.base import Head
 from damnatio.inputs import Inputs, Pixels, Rows
 from damnatio.methods.base import Context, ForgetBatch, ForgetSet, Method, RetainBatch
-from damnatio.models import Card, device, new_backbone, new_head, save_model, save_tensors
+from damnatio.models import Card, new_backbone, new_head, save_model, save_tensors
 from damnatio.partitions import retain_set
 from damnatio.progress import progress
 from damnatio.recipe import Optimisation, Recipe
@@ -66,6 +67,10 @@ class Job:
     """the network to save, where the backbone is only its tail"""
 
 
+TRIAL, WORTH_SAYING = 8, 60.0
+"""steps that tell how long all will take, and from how many seconds on that is said"""
+
+
 def learning_rate(step: int, total: int, warmup: int, base: float, power: float) -> float:
     """Linear from base/warmup to base, then base (1 - t/T)^power, which reaches zero just after the last step."""
     if step < warmup:
@@ -73,9 +78,9 @@ def learning_rate(step: int, total: int, warmup: int, base: float, power: float)
     return float(base * (1 - (step - warmup) / (total - warmup)) ** power)
 
 
-def fit(job: Job, folder: Path) -> None:
-    """Train the job to its end in `folder`, from its checkpoint there if it has one."""
-    _Loop(job, folder).run()
+def fit(job: Job, folder: Path, say: Callable[[str], None] = lambda line: None) -> None:
+    """Train the job to its end in `folder`, from its checkpoint there if it has one. What is long says how long."""
+    _Loop(job, folder).run(say)
 
 
 class _Loop:
@@ -108,7 +113,7 @@ class _Loop:
         self._mode()
         return start
 
-    def run(self) -> None:
+    def run(self, say: Callable[[str], None]) -> None:
         start = self.begin()
         loader = DataLoader(
             self.batches,
@@ -128,6 +133,12 @@ class _Loop:
             for step, batch in zip(range(start, self.steps), loader, strict=True):
                 parts = self._step(step, batch)
                 now = time.monotonic()
+                if step == start:
+                    warm = now  # the first step pays for what the others find ready
+                elif step == start + TRIAL:
+                    left = (now - warm) / TRIAL * (self.steps - step - 1)
+                    if left > WORTH_SAYING:
+                        say(f"{self.job.title}: about {left / 60:.0f} min for {self.steps - step - 1:,} steps to go")
                 if (step + 1) % self.settings.log_every == 0 or step + 1 == self.steps:
                     speed = (step + 1 - logged_step) * images_per_step / (now - logged)
                     log.write(json.dumps(self._line(step, parts, speed)) + "\n")

@@ -34,6 +34,17 @@ def split(backbone: nn.Module, stage: str) -> tuple[nn.Module, nn.Module]:
     return trunk.train(backbone.training), tail.train(backbone.training)
 
 
+def usual_stage(backbone: nn.Module) -> str | None:
+    """Where a network is cut if nobody says it: with about the last quarter of its depth left to train."""
+    if isinstance(backbone, VisionTransformer):
+        return f"blocks.{len(backbone.blocks) * 3 // 4}"
+    if isinstance(backbone, GraphNetwork):
+        stages = backbone.stages()
+        return stages[len(stages) * 3 // 4] if stages else None
+    names = {name for name, _ in backbone.named_children()}
+    return next((stage for stage in ("conv_4", "layer3", "layers.5") if stage.split(".")[0] in names), None)
+
+
 def _cut(backbone: nn.Module, stage: str) -> tuple[nn.Module, nn.Module]:
     if isinstance(backbone, VisionTransformer):
         names = ["patch_embed", *(f"blocks.{i}" for i in range(len(backbone.blocks)))]

@@ -93,6 +93,23 @@ def acceptance_curve(scores: Scores, thresholds: Scores) -> Scores:
     return (len(scores) - np.searchsorted(np.sort(scores), thresholds, side="left")) / len(scores)
 
 
+def equal_error_rate(mated: Scores, nonmated: Scores, counts: NDArray[np.int64] | None = None) -> tuple[float, float]:
+    """(rate, threshold) where the shares of rejected mated and of accepted non-mated scores come nearest to each other:
+    the mean of the two there, at the lowest such threshold. `counts` says how often each non-mated score occurs."""
+    if not len(mated) or not len(nonmated):
+        return math.nan, math.nan
+    order = np.argsort(nonmated)
+    ascending = nonmated[order]
+    weights = np.ones(len(order), np.int64) if counts is None else counts[order]
+    below = np.concatenate([[0], np.cumsum(weights)])
+    candidates = np.unique(np.concatenate([mated, ascending]))
+    candidates = np.append(candidates, np.nextafter(candidates[-1], np.inf))
+    missed = np.searchsorted(np.sort(mated), candidates, side="left") / len(mated)
+    false = 1 - below[np.searchsorted(ascending, candidates, side="left")] / below[-1]
+    best = int(np.argmin(np.abs(missed - false)))
+    return float((missed[best] + false[best]) / 2), float(candidates[best])
+
+
 def _threshold_of_sorted(ascending: Scores, allowed: int) -> float:
     """The rule of `threshold_at` on ascending scores that hold at least the `allowed` highest and the one below."""
     n = len(ascending)

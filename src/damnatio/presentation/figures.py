@@ -11,9 +11,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from damnatio.evaluating import AVERAGED
 from damnatio.faces.base import Images
 from damnatio.metrics.distributions import EDGES
+from damnatio.protocol import AVERAGED
 from damnatio.tables import Table
 
 FIGURE_FMR = 1e-3

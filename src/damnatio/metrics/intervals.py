@@ -1,0 +1,128 @@
+"""How far a rate can be trusted: Wilson's interval, and the bootstrap over subjects.
+
+Comparisons that share a subject are not independent, so Wilson's interval, which takes them to be, is too narrow. The
+bootstrap draws subjects with replacement: with m_a the number of times that subject a was drawn, a mated comparison of
+a counts m_a times, a non-mated one of a and b counts m_a m_b times, a search with a probe of a counts m_a times. Each
+replicate is judged at its own threshold, from an independent draw of the development subjects. The gallery is fixed.
+
+Counts are resampled, not scores: what a subject adds to a rate at each replicate's threshold is counted once, and a
+replicate is a product of two small matrices.
+"""
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from damnatio.metrics.verification import Scores, allowed_errors
+
+LEVEL = 0.95
+_CHUNK = 1 << 24
+
+Draws = NDArray[np.float32]
+"""[replicates, subjects]: how often each replicate drew each subject"""
+Places = NDArray[np.int64]
+
+
+def wilson(accepted: float, count: int, z: float = 1.959963984540054) -> tuple[float, float]:
+    """Wilson's interval of a share; z belongs to 95 %."""
+    if not count:
+        return math.nan, math.nan
+    share = accepted / count
+    centre = (share + z * z / (2 * count)) / (1 + z * z / count)
+    half = z * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count)) / (1 + z * z / count)
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def draw_subjects(subjects: int, replicates: int, rng: np.random.Generator) -> Draws:
+    draws = np.empty((replicates, subjects), np.float32)
+    for row in draws:
+        row[:] = np.bincount(rng.integers(subjects, size=subjects), minlength=subjects)
+    return draws
+
+
+def interval(rates: Scores) -> tuple[float, float]:
+    """The percentile interval of the replicates' rates; those that could not be formed are left out."""
+    known = rates[~np.isnan(rates)]
+    if not len(known):
+        return math.nan, math.nan
+    low, high = np.quantile(known, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return float(low), float(high)
+
+
+def rates(scores: Scores, subjects: Places, draws: Draws, thresholds: Scores) -> Scores:
+    """The share of accepted scores in each replicate at its threshold: a TMR, or a TPIR with -inf for a lost search."""
+    order = np.argsort(thresholds)
+    reached = np.searchsorted(thresholds[order], scores, side="right")  # how many of the thresholds it reaches
+    width = len(thresholds) + 1
+    cells = np.bincount(subjects * width + reached, minlength=draws.shape[1] * width).reshape(-1, width)
+    accepted = cells.sum(axis=1, keepdims=True) - np.cumsum(cells, axis=1)[:, :-1]  # [subjects, thresholds ascending]
+    sizes = cells.sum(axis=1)
+    values = np.empty(len(thresholds))
+    totals = draws @ sizes.astype(np.float64)
+    values[order] = np.einsum("bs,sb->b", draws[order], accepted, dtype=np.float64)
+    return _share(values, totals)
+
+
+def pair_rates(
+    scores: Scores, a: Places, b: Places, share: float, totals: Scores, draws: Draws, thresholds: Scores
+) -> Scores:
+    """The share of accepted pairs of subjects in each replicate, from the highest of the scores.
+
+    The listed pairs are a uniform `share` of all that reach the lowest threshold; `totals` weigh all pairs
+    (`pair_totals`).
+    """
+    values = np.empty(len(thresholds))
+    for part in _chunks(len(thresholds), len(scores)):
+        weights = draws[part][:, a] * draws[part][:, b]
+        values[part] = np.einsum("be,be->b", weights, scores[None, :] >= thresholds[part, None], dtype=np.float64)
+    return _share(values / share, totals)
+
+
+def pair_totals(draws: Draws, sizes: Places, others: Places | None = None) -> Scores:
+    """The weight of all non-mated pairs of each replicate: of a set with itself, where subjects have `sizes` vectors,
+    or of that set with another, where they have `others`."""
+    first = draws.astype(np.float64) * sizes
+    if others is None:
+        return np.asarray((first.sum(axis=1) ** 2 - (first**2).sum(axis=1)) / 2)
+    second = draws.astype(np.float64) * others
+    return np.asarray(first.sum(axis=1) * second.sum(axis=1) - (first * second).sum(axis=1))
+
+
+def thresholds(
+    scores: Scores, a: Places, b: Places | None, share: float, totals: Scores, draws: Draws, target: float
+) -> Scores:
+    """The threshold at the target in each replicate, from the highest of the non-mated scores.
+
+    The scores are a uniform `share` of all above some bound; `a`, and `b` for pairs, are their subjects. The rule is
+    that of `verification.threshold_at`, with weights.
+    """
+    order = np.argsort(-scores, kind="stable")
+    ranked = scores[order]
+    opens = np.flatnonzero(np.diff(ranked, prepend=np.inf))  # where a run of equal scores begins
+    found = np.empty(len(draws))
+    for part in _chunks(len(draws), len(ranked)):
+        weights = draws[part][:, a[order]]
+        if b is not None:
+            weights = weights * draws[part][:, b[order]]
+        sums = np.cumsum(weights, axis=1, dtype=np.float64)
+        runs = np.column_stack([sums[:, opens[1:] - 1], sums[:, -1]]) / share  # accepted at the end of each run
+        allowed = np.array([_allowed(total, target) for total in totals[part]])
+        fit = (runs <= allowed[:, None]).sum(axis=1)
+        found[part] = np.where(fit > 0, ranked[opens[np.maximum(fit - 1, 0)]], np.nextafter(ranked[0], np.inf))
+    return found
+
+
+def _share(accepted: Scores, totals: Scores) -> Scores:
+    return np.asarray(np.divide(accepted, totals, out=np.full(len(accepted), math.nan), where=totals > 0))
+
+
+def _allowed(total: float, target: float) -> float:
+    return allowed_errors(round(total), target) if total >= 1 else 0.0
+
+
+def _chunks(replicates: int, entries: int) -> Iterator[slice]:
+    step = max(1, _CHUNK // max(entries, 1))
+    for start in range(0, replicates, step):
+        yield slice(start, start + step)
