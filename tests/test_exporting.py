@@ -86,6 +86,16 @@ def test_card_of_another_file_is_refused(tmp_path: Path) -> None:
         import_model(ModelSettings(weights=tmp_path / "f.pth"))
 
 
+@pytest.mark.parametrize(
+    "content", ["{", '{"backbone": "x"}', '{"backbone": "x", "dim": 8, "size": 8, "colour": "rgb"}']
+)
+def test_card_that_is_none_is_told(content: str, tmp_path: Path) -> None:
+    export(settled("iresnet-tiny", 32, 16), CARD, tmp_path / "f.pth")
+    (tmp_path / "f.pth.card.json").write_text(content)
+    with pytest.raises(DamnatioError, match=r"f.pth.card.json is not a readable model card"):
+        import_model(ModelSettings(weights=tmp_path / "f.pth"))
+
+
 def test_faults_of_the_verb_are_sentences(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     export(settled("iresnet-tiny", 32, 16), CARD, tmp_path / "f.pth")
     source = str(tmp_path / "f.pth")

@@ -33,7 +33,10 @@ def export(backbone: nn.Module, card: Card, path: Path) -> Card:
             write_onnx(backbone, card.size, path)
         parity = parity_of(backbone, path, card.size)
         if parity > TOLERANCE:
-            raise DamnatioError(f"{path} differs from torch by {parity:.1g} of the embedding's length: do not use it.")
+            path.unlink()
+            raise DamnatioError(
+                f"The ONNX file differed from torch by {parity:.1g} of the embedding's length: {path} is not written."
+            )
     elif path.suffix not in (".safetensors", ".pth", ".pt"):
         raise DamnatioError(f"{path} ends in none of .onnx, .safetensors, .pth, .pt: these can be written.")
     elif isinstance(backbone, GraphNetwork):

@@ -8,12 +8,12 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
@@ -40,11 +40,11 @@ class Card(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     backbone: str
-    dim: int
-    size: int
-    colour: str = "RGB"
+    dim: int = Field(ge=1)
+    size: int = Field(ge=1)
+    colour: Literal["RGB", "BGR"] = "RGB"
     mean: float = 127.5
-    scale: float = 127.5
+    scale: float = Field(127.5, gt=0)
     origin: str = ""
     licence: str = ""
     sha256: str = ""

@@ -89,12 +89,12 @@ def _column(values: Sequence[Any] | Column) -> Column:
 
 
 def from_arrow(column: Any) -> Column:
-    """An Arrow column as an array; equal strings are one object, which at millions of rows decides what fits."""
-    if not pa.types.is_string(column.type):
+    """An Arrow column as an array. Equal strings are one object, which at millions of rows decides what fits; not where
+    the first thousands are all different, as names of images are."""
+    some = column.slice(0, 10_000)
+    if not pa.types.is_string(column.type) or column.null_count or pc.count_distinct(some).as_py() == len(some):
         return np.asarray(column.to_numpy(zero_copy_only=False))
     encoded = column.combine_chunks().dictionary_encode()
-    if encoded.null_count:
-        return np.asarray(column.to_numpy(zero_copy_only=False))
     return np.asarray(encoded.dictionary.to_numpy(zero_copy_only=False)[encoded.indices.to_numpy()])
 
 
@@ -116,7 +116,7 @@ def codes_of(values: Column) -> tuple[NDArray[np.int64], Column]:
         values, pa.string()
     ).dictionary_encode()  # strings by hash: sorting millions of objects takes far longer
     distinct = encoded.dictionary.to_numpy(zero_copy_only=False)
-    order = np.argsort(distinct)
+    order = pc.sort_indices(encoded.dictionary).to_numpy()
     place = np.empty(len(order), dtype=np.int64)
     place[order] = np.arange(len(order))
     return place[encoded.indices.to_numpy()], distinct[order]

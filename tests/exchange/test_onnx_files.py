@@ -260,6 +260,15 @@ def test_a_network_can_be_copied_and_resumed(tmp_path: Path) -> None:
     assert torch.equal(other(x), network(x))
 
 
+@pytest.mark.parametrize("name", ["iresnet-tiny", "vit-tiny"])
+def test_half_precision_changes_nothing_but_rounding(name: str, tmp_path: Path) -> None:
+    exported(name, 32, 16, tmp_path / "f.onnx", traced=True)
+    network, x = read_network(tmp_path / "f.onnx")[0], torch.rand(4, 3, 32, 32)
+    with torch.autocast("cpu", torch.bfloat16):
+        half = network(x)
+    assert nn.functional.cosine_similarity(half.float(), network(x)).min() > 0.99
+
+
 def refusal(model: onnx.ModelProto, folder: Path) -> str:
     onnx.save(model, folder / "f.onnx")
     with pytest.raises(DamnatioError) as told:
@@ -291,6 +300,11 @@ def test_what_is_no_face_embedder_is_told_in_a_sentence(tmp_path: Path) -> None:
     assert "not known here: com.evil.Run." in refusal(foreign, tmp_path)
     fancy = small_model([node("Conv", "x K", "a", auto_pad="SAME_UPPER"), *nodes], kept)
     assert "used in a way that is not known here (auto_pad=SAME_UPPER)" in refusal(fancy, tmp_path)
+    circle = small_model([node("Identity", "i", "i"), node("Conv", "x i", "a"), *nodes], kept)
+    assert "onnxruntime cannot run it" in refusal(circle, tmp_path)
+    unsaid = small_model([conv, *nodes], kept)
+    del unsaid.opset_import[:]
+    assert "onnxruntime cannot run it" in refusal(unsaid, tmp_path)
     (tmp_path / "text.onnx").write_text("this is no model")
     (tmp_path / "empty.onnx").write_bytes(b"")
     for name in ("text.onnx", "empty.onnx"):

@@ -213,7 +213,7 @@ def test_offsets_past_the_end_or_at_no_record_are_skipped(tmp_path: Path) -> Non
 def test_index_of_another_file_is_told(tmp_path: Path) -> None:
     path = packed(tmp_path, plain([(1.0, png(n)) for n in range(3)]))
     (tmp_path / "train.idx").write_text("0\t4\n1\t8\n")
-    with pytest.raises(DamnatioError, match=r"Nothing in .*train\.rec is as its \.idx says \(no record begins"):
+    with pytest.raises(DamnatioError, match=r"Nothing in .*train\.rec is where its \.idx says \(no record begins"):
         source(path).index()
 
 
@@ -230,6 +230,24 @@ def test_scan_goes_on_after_what_is_no_record(tmp_path: Path) -> None:
     (tmp_path / "train.rec").write_bytes(good[0] + b"junk" + MAGIC[:2] + MAGIC + b"12" + good[1] + b"tail, longer")
     told = reasons(tmp_path / "train.rec", tmp_path / "out")
     assert set(told) == {f"byte {len(good[0])}", f"byte {len(good[0]) + 12 + len(good[1])}"}
+
+
+@pytest.mark.parametrize("length", [4, 30, 2000, 2**29 - 1])
+def test_wrong_length_costs_its_own_record_alone(tmp_path: Path, length: int) -> None:
+    path = packed(tmp_path, plain([(1.0, png(n)) for n in range(5)]), idx=False)
+    content = bytearray(path.read_bytes())
+    start = content.index(MAGIC, len(framed(image_record(1.0, png(0)))) + 4)  # of the third record
+    content[start + 4 : start + 8] = struct.pack("<I", length)
+    path.write_bytes(content)
+    faces, skipped, _ = gathered(source(path), tmp_path / "out")
+    assert {"0", "1", "3", "4"} <= set(faces.table["image"])
+    assert len(skipped)
+
+
+def test_labels_that_are_all_wrong_are_told_as_such(tmp_path: Path) -> None:
+    path = packed(tmp_path, plain([(0.5, png()), (-1.0, png())]))
+    with pytest.raises(DamnatioError, match="gave no readable image: the label is no whole number from 0 up"):
+        gathered(source(path), tmp_path / "out")
 
 
 def test_pieces_out_of_order_are_skipped(tmp_path: Path) -> None:

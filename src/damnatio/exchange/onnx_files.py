@@ -40,9 +40,8 @@ def read_network(path: Path) -> tuple[GraphNetwork, int, int, float]:
     need_onnx()
     model = _parse(path)
     size = _face_size(model, path)
-    content = model.SerializeToString()
-    network = GraphNetwork(model).eval()
-    dim, parity = _agree(network, content, size, path)
+    session = _session(model.SerializeToString(), path)  # first: it refuses graphs that are none
+    network, dim, parity = _interpreted(model, session, size, path)
     if parity > TOLERANCE:
         raise DamnatioError(
             f"{path}: torch and onnxruntime differ by {parity:.1g} of the embedding's length, more than {TOLERANCE:g}: "
@@ -67,20 +66,19 @@ def write_network(network: GraphNetwork, path: Path) -> None:
 def parity_of(module: nn.Module, path: Path, size: int) -> float:
     """How far a network is from its ONNX file, the largest difference as a share of the embedding's length."""
     need_onnx()
-    scale = 255.0 if isinstance(module, GraphNetwork) and module.preprocesses else 1.0
-    x = torch.rand(2, 3, size, size, generator=torch.Generator().manual_seed(1)) * 2 * scale - scale
+    x = _noise(module, size)
     training, place = module.training, next(module.parameters()).device
     module.eval()
     with torch.inference_mode():
         ours = module(x.to(place)).float().cpu()
     module.train(training)
-    return _distance(ours, _run(path.read_bytes(), x, path)[0])
+    return _distance(ours, _run(_session(path.read_bytes(), path), x, path)[0])
 
 
 def _parse(path: Path) -> "ModelProto":
     import onnx
     from google.protobuf.message import DecodeError
-    from onnx.external_data_helper import ExternalDataInfo, load_external_data_for_model, uses_external_data
+    from onnx.external_data_helper import ExternalDataInfo, load_external_data_for_tensor, uses_external_data
 
     try:
         model = onnx.load_model_from_string(path.read_bytes())
@@ -89,18 +87,23 @@ def _parse(path: Path) -> "ModelProto":
     if not model.graph.node:
         raise DamnatioError(f"{path} is not an ONNX file, or one without a graph.")
     folder = path.resolve().parent
-    for tensor in model.graph.initializer:
-        if uses_external_data(tensor):
-            beside = (folder / ExternalDataInfo(tensor).location).resolve()
-            if not beside.is_relative_to(folder) or not beside.is_file():
-                raise DamnatioError(
-                    f"{path} keeps the tensor '{tensor.name}' in {ExternalDataInfo(tensor).location!r}, which is no "
-                    "file in its own folder: give the model as one file."
-                )
-    try:
-        load_external_data_for_model(model, str(folder))
-    except Exception as error:
-        raise DamnatioError(f"{path}: its tensors cannot be read ({' '.join(str(error).split())[:200]}).") from error
+    constants = [attribute.t for node in model.graph.node for attribute in node.attribute]
+    for tensor in [*model.graph.initializer, *constants]:
+        if not uses_external_data(tensor):
+            continue
+        place = ExternalDataInfo(tensor).location
+        beside = (folder / place).resolve()
+        if not beside.is_relative_to(folder) or not beside.is_file():
+            raise DamnatioError(
+                f"{path} keeps the tensor '{tensor.name}' in {place!r}, which is no file in its own folder: "
+                "give the model as one file."
+            )
+        try:
+            load_external_data_for_tensor(tensor, str(folder))
+        except Exception as error:
+            raise DamnatioError(f"{path}: the tensor '{tensor.name}' cannot be read from {place!r}.") from error
+        tensor.data_location = tensor.DEFAULT
+        tensor.ClearField("external_data")
     return model
 
 
@@ -108,7 +111,7 @@ def _face_size(model: "ModelProto", path: Path) -> int:
     """The side of the input, of a model that is a face embedder as far as its graph tells."""
     unknown = sorted(
         {
-            f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+            f"{node.domain}.{node.op_type}" if node.domain else str(node.op_type)
             for node in model.graph.node
             if node.domain not in ("", "ai.onnx")
             or (node.op_type not in OPERATORS and node.op_type not in ("Constant", "BatchNormalization"))
@@ -154,26 +157,27 @@ def _side(entry: Any) -> list[int | str]:
 def _text(entry: Any) -> str:
     import onnx
 
-    kind = onnx.TensorProto.DataType.Name(entry.type.tensor_type.elem_type).lower()
+    number = entry.type.tensor_type.elem_type
+    kind = {value: name.lower() for name, value in onnx.TensorProto.DataType.items()}.get(number, f"type {number}")
     return f"{kind} {' x '.join(str(side) for side in _side(entry)) or 'of no shape'}"
 
 
 def _few(names: list[str], most: int = 5) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+    return ", ".join(map(str, names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def _agree(network: GraphNetwork, content: bytes, size: int, path: Path) -> tuple[int, float]:
-    """(dimension, distance from onnxruntime) on a batch of two."""
-    scale = 255.0 if network.preprocesses else 1.0
-    x = torch.rand(2, 3, size, size, generator=torch.Generator().manual_seed(0)) * 2 * scale - scale
-    theirs, network.one_by_one = _run(content, x, path)
-    if theirs.ndim != 2 or len(theirs) != 2:
-        shape = " x ".join(str(side) for side in theirs.shape)
-        raise DamnatioError(f"{path} is not a face embedder: for two images its output is {shape}, not 2 x dim.")
+def _interpreted(model: "ModelProto", session: Any, size: int, path: Path) -> tuple[GraphNetwork, int, float]:
+    """The network, its dimension and its distance from onnxruntime on a batch of two."""
     try:
+        network = GraphNetwork(model).eval()
+        x = _noise(network, size)
+        theirs, network.one_by_one = _run(session, x, path)
+        if theirs.ndim != 2 or len(theirs) != 2:
+            shape = " x ".join(str(side) for side in theirs.shape)
+            raise DamnatioError(f"{path} is not a face embedder: for two images its output is {shape}, not 2 x dim.")
         with torch.inference_mode():
             ours = network(x)
-    except (RuntimeError, NotImplementedError, KeyError, IndexError, ValueError) as error:
+    except (RuntimeError, NotImplementedError, LookupError, TypeError, ValueError) as error:
         raise DamnatioError(
             f"{path}: an operator is used in a way that is not known here ({' '.join(str(error).split())[:200]})."
         ) from error
@@ -181,25 +185,38 @@ def _agree(network: GraphNetwork, content: bytes, size: int, path: Path) -> tupl
         raise DamnatioError(f"{path}: torch makes {tuple(ours.shape)} of it, onnxruntime {tuple(theirs.shape)}.")
     if not any(p.requires_grad for p in network.parameters()):
         raise DamnatioError(f"{path} holds no weights that could be trained.")
-    return theirs.shape[1], _distance(ours, theirs)
+    return network, theirs.shape[1], _distance(ours, theirs)
 
 
-def _run(content: bytes, x: Tensor, path: Path) -> tuple[Tensor, bool]:
-    """What onnxruntime makes of the images, and whether it takes one at a time only."""
+def _noise(module: nn.Module, size: int) -> Tensor:
+    """Two images of noise in the range that the network is fed."""
+    x = torch.rand(2, 3, size, size, generator=torch.Generator().manual_seed(0))
+    return x * 255 if isinstance(module, GraphNetwork) and module.preprocesses else x * 2 - 1
+
+
+def _session(content: bytes, path: Path) -> Any:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     try:
-        session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-        name = session.get_inputs()[0].name
-        try:
-            return torch.from_numpy(session.run(None, {name: x.numpy()})[0]), False
-        except Exception:  # traced with a batch of one
-            singles = [session.run(None, {name: x[i : i + 1].numpy()})[0] for i in range(len(x))]
-            return torch.cat([torch.from_numpy(single) for single in singles]), True
+        return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's own classes have no common one
         raise DamnatioError(f"{path}: onnxruntime cannot run it ({' '.join(str(error).split())[:200]}).") from error
+
+
+def _run(session: Any, x: Tensor, path: Path) -> tuple[Tensor, bool]:
+    """What onnxruntime makes of the images, and whether it takes one at a time only."""
+    name = session.get_inputs()[0].name
+    try:
+        return torch.from_numpy(session.run(None, {name: x.numpy()})[0]), False
+    except Exception:  # traced with a batch of one
+        pass
+    try:
+        singles = [session.run(None, {name: x[i : i + 1].numpy()})[0] for i in range(len(x))]
+    except Exception as error:
+        raise DamnatioError(f"{path}: onnxruntime cannot run it ({' '.join(str(error).split())[:200]}).") from error
+    return torch.cat([torch.from_numpy(single) for single in singles]), True
 
 
 def _distance(ours: Tensor, theirs: Tensor) -> float:

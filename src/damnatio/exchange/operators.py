@@ -96,7 +96,10 @@ def max_pool(i: Inputs, a: Attributes) -> Tensor:
 
 @operator
 def p_relu(i: Inputs, a: Attributes) -> Tensor:
-    return torch.where(i[0] >= 0, i[0], i[0] * i[1])
+    x, slope = i[0], i[1]
+    if slope.numel() == 1 or (x.ndim - slope.ndim == 1 and slope.numel() == len(slope) == x.shape[1]):
+        return F.prelu(x, slope.flatten())  # one a channel, which torch does without copies
+    return torch.where(x >= 0, x, x * slope)
 
 
 @operator

@@ -9,13 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 from pydantic import Field
 
 from damnatio.errors import DamnatioError
 from damnatio.faces import SOURCES
 from damnatio.faces.base import UnreadableError
 from damnatio.faces.decoding import EncodedSettings, EncodedSource, state
-from damnatio.tables import Column, Table, codes_of, from_arrow
+from damnatio.tables import Column, Table, from_arrow
 
 COLUMNS = ["path", "identity"]
 
@@ -41,9 +42,7 @@ class Manifest(EncodedSource):
 
     def index(self) -> Table:
         names, identities = self._columns()
-        first = np.zeros(len(names), dtype=bool)
-        first[np.unique(codes_of(names)[0], return_index=True)[1]] = True
-        kept = first & (names != "") & (identities != "")
+        kept = _first(names) & (names != "") & (identities != "")
         for row in np.flatnonzero(~kept):
             if not names[row]:
                 self.skip(f"row {row + 1}", "no path", identities[row])
@@ -69,7 +68,7 @@ class Manifest(EncodedSource):
             raise DamnatioError(f"The manifest {path} must have the columns 'path' and 'identity'.") from None
         except OSError as error:
             raise DamnatioError(f"The manifest {path} cannot be read: {error.strerror or _line(error)}.") from error
-        except (csv.Error, pa.ArrowException, MemoryError) as error:
+        except (csv.Error, ValueError, pa.ArrowException, MemoryError) as error:
             raise DamnatioError(f"The manifest {path} cannot be read: {_line(error)}.") from error
 
     def _of_csv(self, path: Path) -> tuple[Column, Column]:
@@ -91,6 +90,12 @@ class Manifest(EncodedSource):
                 elif line:
                     self.skip(f"line {lines.line_num}", f"{len(line)} values where {len(header)} are expected")
         return np.array(names, dtype=object), np.array(identities, dtype=object)
+
+
+def _first(names: Column) -> NDArray[np.bool_]:
+    """Which names did not stand before: Arrow numbers values as they come, so that a new one has a new number."""
+    numbers = pa.array(names, pa.string()).dictionary_encode().indices.to_numpy()
+    return np.diff(np.maximum.accumulate(numbers), prepend=-1) > 0
 
 
 def _of_parquet(path: Path) -> tuple[Column, Column]:
@@ -115,10 +120,11 @@ def _strings(column: Any) -> Column:
 
 def _text(value: str) -> str:
     """Without the spaces around it; nothing where it is not UTF-8."""
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return ""
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return ""
     return value.strip()
 
 

@@ -83,10 +83,10 @@ class RecordIO(EncodedSource):
             raise DamnatioError(f"{path} holds no image record.")
         problem = np.where(_repeated(keys) & (records["problem"] == 0), REPEATED, records["problem"])
         bad = np.flatnonzero(image & (problem > 0))
-        if len(bad) == image.sum() and known is not None:
+        if len(bad) == image.sum() and np.isin(problem[bad], (PAST, NOWHERE)).all():
             raise DamnatioError(
-                f"Nothing in {path} is as its .idx says ({PROBLEMS[problem[bad[0]]]}). Take the .idx that belongs to "
-                "it, or delete this one: the file is then read from its beginning."
+                f"Nothing in {path} is where its .idx says ({PROBLEMS[problem[bad[0]]]}). Take the .idx that belongs "
+                "to it, or delete this one: the file is then read from its beginning."
             )
         for place in bad:
             self.skip(str(keys[place]), PROBLEMS[problem[place]])
@@ -127,19 +127,23 @@ def _read_idx(path: Path) -> tuple[Numbers, Numbers] | None:
 
 
 def _scanned(data: mmap.mmap, source: RecordIO) -> Numbers:
-    """Offsets of the records, one after the other. What is no record is left out up to the next magic."""
+    """Offsets of the records, one after the other. Where none follows, a length was wrong: the next magic after the
+    last head is the next record, for no payload holds one."""
     offsets = array("q")
-    place, told, size = 0, 0, len(data)
+    place, after, told, size = 0, 0, 0, len(data)
     with progress("scan", size, "bytes") as advance:
         while place + FRAME.size <= size:
             magic, length = FRAME.unpack_from(data, place)
             if magic != MAGIC:
                 source.skip(f"byte {place}", "no record begins here")
-                place = _next_magic(data, place + 1)
+                place = _next_magic(data, after)
                 continue
             if length >> 29 in (WHOLE, FIRST):
                 offsets.append(place)
+            after = place + FRAME.size
             place += _room(length)
+            if place > size:
+                place = _next_magic(data, after)
             if place - told > 2**26:
                 advance(place - told)
                 told = place

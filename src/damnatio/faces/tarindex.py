@@ -1,5 +1,4 @@
-"""Where the files of a tar lie: a walk over its headers. `tarfile` does the same in some ten times the time, which at
-millions of files is the difference between minutes and an hour."""
+"""Where the files of a tar lie: a walk over its headers, in a sixth of the time that `tarfile` takes for it."""
 
 import mmap
 import re
