@@ -252,8 +252,9 @@ class _Scan:
         tile = product(self.narrow, rows, self.narrow, columns)
         mark_mated(tile, self.codes, rows, columns)
         flat = tile.view(-1)
-        places = _places(flat >= self.floor / PER_UNIT - 1)
-        cells = np.minimum((flat[places].cpu().numpy() + 1) * PER_UNIT, CELLS - 1).astype(np.int32)
+        lowest = self.floor / PER_UNIT - 1 if self.floor else -1.5  # rounding carries opposite vectors past -1
+        places = _places(flat >= lowest)
+        cells = np.clip((flat[places].cpu().numpy() + 1) * PER_UNIT, 0, CELLS - 1).astype(np.int32)
         found = np.bincount(cells, minlength=CELLS)
         here = places.cpu().numpy().astype(np.uint32)  # unsigned and short: its divisions are the quick ones
         width = columns.stop - columns.start
@@ -354,42 +355,43 @@ def _places(mask: Tensor) -> Tensor:
 
 
 def _zoom(units: Units, codes: Codes, allowed: int) -> tuple[float, int]:
-    """(threshold, accepted) by passes in float64 over ever finer cells. Codes are ascending."""
+    """(threshold, accepted) by passes in float64 over ever finer cells, of 2^shift times the spacing of scores. Codes
+    are ascending."""
     narrow = Narrow(units, "float64")
-    low, width = -1.0, 4.0 / CELLS
+    low, shift = -3 << 51, 37  # from -1.5 up, 4 in all
     while True:
-        counts, above, least = _fine(narrow, codes, low, width)
+        counts, above, least = _fine(narrow, codes, low, shift)
         from_top = above + np.cumsum(counts[::-1])
         cell = CELLS - 1 - int(np.searchsorted(from_top, allowed + 1))
-        if width <= FINEST:
+        if not shift:
             higher = np.flatnonzero(counts[cell + 1 :])
-            border = low + cell * width
             accepted = int(above + counts[cell + 1 :].sum())
             if not accepted:
-                return float(np.nextafter(border, np.inf)), 0
-            return (low + (cell + 1 + int(higher[0])) * width if len(higher) else least), accepted
-        low, width = low + cell * width, max(width / CELLS, FINEST)
+                return float(np.nextafter((low + cell) * FINEST, np.inf)), 0
+            return (low + cell + 1 + int(higher[0]) if len(higher) else least) * FINEST, accepted
+        low, shift = low + (cell << shift), max(shift - 17, 0)
 
 
-def _fine(narrow: Narrow, codes: Codes, low: float, width: float) -> tuple[NDArray[np.int64], int, float]:
-    """Counts over `CELLS` cells from `low` up; how many scores lie above them all, and the least of these."""
+def _fine(narrow: Narrow, codes: Codes, low: int, shift: int) -> tuple[NDArray[np.int64], int, int]:
+    """Counts over `CELLS` cells from `low` up; how many scores lie above them all, and the least of these. Scores are
+    whole numbers here, of which `FINEST` is the unit."""
     counts = np.zeros(CELLS, np.int64)
-    above, least = 0, np.inf
+    above, least = 0, 1 << 53
     lock = threading.Lock()
-    high = low + CELLS * width
+    high = low + (CELLS << shift)
 
     def work(tile: tuple[slice, slice]) -> None:
         nonlocal above, least
         scores = product(narrow, tile[0], narrow, tile[1])
         mark_mated(scores, codes, *tile)
-        flat = scores.view(-1)
+        flat = (scores.view(-1) / FINEST).long()
         within = flat[(flat >= low) & (flat < high)].cpu().numpy()
         beyond = flat[flat >= high]
-        found = np.bincount(((within - low) / width).astype(np.int64), minlength=CELLS)
+        found = np.bincount((within - low) >> shift, minlength=CELLS)
         with lock:
             counts[:] += found
             above += len(beyond)
-            least = min(least, float(beyond.min())) if len(beyond) else least
+            least = min(least, int(beyond.min())) if len(beyond) else least
 
     with one_thread_each(workers()) as each:
         each(work, pair_tiles(len(codes)))
