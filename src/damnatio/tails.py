@@ -136,9 +136,11 @@ def scan_tail(
             break
         again = _Scan(units, codes, narrow, slack)
         for target in missing:
-            held = again.surely(scan, wanted[target])
-            if held > CAP:
+            cells = scan.surely(wanted[target])
+            if scan.counts[again.held].sum() + scan.counts[cells].sum() > CAP:
                 calibrations[target] = Calibration(target, *_zoom(units, codes, wanted[target]), pairs)
+            else:
+                again.held[cells] = True
         if all(target in calibrations for target in missing):
             break
         again.cuts, again.samples = scan.cuts, scan.samples
@@ -207,15 +209,6 @@ class _Scan:
         cells = np.zeros(CELLS, bool)
         cells[max(low, 0) : high + 1] = True
         return cells
-
-    def surely(self, before: "_Scan", allowed: int) -> int:
-        """Keep the cells that hold the answer, by the counts of a whole pass; how many pairs that will be."""
-        if before.counts.sum() <= allowed:  # the pass did not reach so far down
-            self.held[:] = True
-            return 0
-        low, high = before.around(allowed)
-        self.held[max(low - self.margin, 0) : high + self.margin + 1] = True
-        return int(before.counts[self.held].sum())
 
     def cut(self, thresholds: dict[float, float], counts: NDArray[np.int64]) -> None:
         """Count what these thresholds accept. One with a heap of pairs within the bound is left out: it would be all
@@ -312,6 +305,18 @@ class _Scan:
         place = self.place(allowed + 1)
         return max(place - self.margin, 0), min(place + self.margin, CELLS - 1)
 
+    def surely(self, allowed: int) -> slice:
+        """Cells that hold the answer, by the counts of this pass, for a next one; all if it did not reach so far down.
+        A margin more on both sides, as the next pass may round otherwise."""
+        if self.counts.sum() <= allowed:
+            return slice(0, CELLS)
+        low, high = self.around(allowed)
+        return slice(max(low - self.margin, 0), self.beyond(high) + self.margin + 1)
+
+    def beyond(self, high: int) -> int:
+        """So far up that the lowest score of all pairs above the cell `high` lies within."""
+        return min(high + 1 + int(np.argmax(self.counts[high + 1 :] > 0)) + self.margin, CELLS - 1)
+
     def answer(self, allowed: int) -> tuple[float, int] | None:
         """(threshold, accepted), or None where the pairs that decide were not kept."""
         if self.counts.sum() <= allowed:
@@ -325,10 +330,14 @@ class _Scan:
             border = exact[allowed - above]
             higher = exact[exact > border]
             if len(higher):
-                return float(higher[-1]), above + len(higher)
-            if not above:
+                reach = min(int((higher[-1] + self.slack + 1) * PER_UNIT), CELLS - 1)
+                if reach <= high:  # else a pair above the window may be less than all higher ones within
+                    return float(higher[-1]), above + len(higher)
+                high = reach
+            elif not above:
                 return float(np.nextafter(border, np.inf)), 0
-            high = min(high + 1 + int(np.argmax(self.counts[high + 1 :] > 0)) + self.margin, CELLS - 1)
+            else:
+                high = self.beyond(high)
 
     def _exact(self, low: int, high: int) -> Scores:
         parts = [
