@@ -124,6 +124,7 @@ def scan_tail(
         scan.samples[target] = (pilot.place(4 * target * pilot.counts.sum() + 30), Thinned())
     scan.cut({rate: pilot.edge(rate) for rate in rates}, pilot.counts)
     scan.run(title)
+    first = scan  # a second pass counts from its own floor up
     calibrations: dict[float, Calibration] = {}
     passes = 0
     while True:
@@ -143,14 +144,13 @@ def scan_tail(
                 again.held[cells] = True
         if all(target in calibrations for target in missing):
             break
-        again.cuts, again.samples = scan.cuts, scan.samples
-        again.run(title, counting=False)
+        again.run(title)
         scan = again
     samples = {}
-    for target, (_, thinned) in scan.samples.items():
+    for target, (_, thinned) in first.samples.items():
         thinned.i, thinned.j = order[thinned.i], order[thinned.j]
         samples[target] = thinned
-    return Tail(pairs, [calibrations[t] for t in targets], scan.curve(pairs), samples, passes)
+    return Tail(pairs, [calibrations[t] for t in targets], first.curve(pairs), samples, passes)
 
 
 @dataclass
@@ -221,14 +221,12 @@ class _Scan:
 
     # --- the pass ---------------------------------------------------------------------------------------------------
 
-    def run(self, title: str, counting: bool = True) -> None:
-        """`counting` resolves cuts and fills samples; a second pass has them from the first."""
-        self._counting = counting
+    def run(self, title: str) -> None:
         self._cut_cells = np.zeros(CELLS, bool)
-        for cut in self.cuts if counting else []:
+        for cut in self.cuts:
             self._cut_cells[cut.low : cut.high + 1] = True
         lowest = [np.flatnonzero(cells)[:1] for cells in (self.held, self._cut_cells) if cells.any()]
-        starts = [int(low[0]) for low in lowest] + [low for low, _ in self.samples.values() if counting]
+        starts = [int(low[0]) for low in lowest] + [low for low, _ in self.samples.values()]
         self.floor = min(starts, default=0)
         tiles = pair_tiles(len(self.codes))
         self._total = nonmated_count(self.codes)
@@ -259,17 +257,16 @@ class _Scan:
             return cells[which], i.astype(np.int32), j.astype(np.int32)
 
         held = pairs(self.held[cells])
-        if self._counting:
+        if self.cuts:
             self._resolve(*pairs(self._cut_cells[cells]))
         with self._lock:
             self.counts += found
             self._seen += (rows.stop - rows.start) * width
             self.kept.append(held)
             self.size += len(held[0])
-            if self._counting:
-                for low, thinned in self.samples.values():
-                    _, i, j = pairs(cells >= low)
-                    thinned.add(i.astype(np.int64), j.astype(np.int64))
+            for low, thinned in self.samples.values():
+                _, i, j = pairs(cells >= low)
+                thinned.add(i.astype(np.int64), j.astype(np.int64))
             if self.size > CAP:
                 self._narrow_down()
 
