@@ -282,7 +282,8 @@ class _Scan:
                     cut.accepted += accepted
 
     def _narrow_down(self) -> None:
-        """Expect the thresholds in half as many cells, around where the counts so far put them."""
+        """Expect the thresholds in half as many cells, around where the counts so far put them. Where a heap of pairs
+        shares those cells none is kept: the counts alone will say what to do."""
         seen = np.zeros(CELLS, np.int64)
         seen[self.floor :] = self.counts[self.floor :]
         seen[0] += max(0, round(self._total * min(1.0, self._seen * 2 / len(self.codes) ** 2)) - seen.sum())
@@ -294,6 +295,9 @@ class _Scan:
             self.held &= expected
             self.kept = [tuple(part[self.held[cells]] for part in (cells, i, j)) for cells, i, j in self.kept]  # type: ignore[misc]
             self.size = sum(len(cells) for cells, _, _ in self.kept)
+        if self.size > CAP:
+            self.held[:] = False
+            self.kept, self.size = [], 0
 
     # --- after the pass ---------------------------------------------------------------------------------------------
 
