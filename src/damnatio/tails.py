@@ -316,7 +316,8 @@ class _Scan:
 
     def beyond(self, high: int) -> int:
         """So far up that the lowest score of all pairs above the cell `high` lies within."""
-        return min(high + 1 + int(np.argmax(self.counts[high + 1 :] > 0)) + self.margin, CELLS - 1)
+        filled = np.flatnonzero(self.counts[high + 1 :])[:1]
+        return min(high + 1 + int(filled.sum()) + self.margin, CELLS - 1)
 
     def answer(self, allowed: int) -> tuple[float, int] | None:
         """(threshold, accepted), or None where the pairs that decide were not kept."""
