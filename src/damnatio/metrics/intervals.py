@@ -32,7 +32,7 @@ def wilson(accepted: float, count: int, z: float = 1.959963984540054) -> tuple[f
     share = accepted / count
     centre = (share + z * z / (2 * count)) / (1 + z * z / count)
     half = z * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count)) / (1 + z * z / count)
-    return max(0.0, centre - half), min(1.0, centre + half)
+    return max(0.0, min(centre - half, share)), min(1.0, max(centre + half, share))  # rounding leaves no share outside
 
 
 def draw_subjects(subjects: int, replicates: int, rng: np.random.Generator) -> Draws:
