@@ -10,22 +10,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from damnatio.evaluating import (
-    COLUMNS,
-    Comparisons,
-    Reference,
-    Row,
-    compare,
-    evaluated_rows,
-    measure,
-    reference_of,
-    thresholds_of,
-    write,
-)
+from damnatio import calibrating, comparing
+from damnatio.errors import DamnatioError
+from damnatio.evaluating import Measured, Row, measure, reference_from, reference_of, write
 from damnatio.metrics.identification import true_positive_rate
 from damnatio.metrics.verification import acceptance_rate, threshold_at
 from damnatio.partitions import draw
+from damnatio.protocol import Comparisons, compare, evaluated_rows
 from damnatio.recipe import PartitionSettings
+from damnatio.scanning import on_grid
 from damnatio.tables import Table
 
 Vector = NDArray[np.float64]
@@ -67,7 +60,7 @@ def compared(table: Table, units: Vector, rows: NDArray[np.int64], scale: str) -
 
 def keyed(rows: list[Row]) -> Results:
     results: Results = {}
-    for task, group, point, metric, value, count in rows:
+    for task, group, point, metric, value, count, *_ in rows:
         key = (task, group, None if math.isnan(point) else point, metric)
         assert key not in results, f"{key} is given twice"
         results[key] = value, count
@@ -83,12 +76,18 @@ def dot(a: Vector, b: Vector) -> float:
 
 def template(vectors: list[Vector]) -> Vector:
     mean = sum(vectors, np.zeros(len(vectors[0]))) / len(vectors)
-    return mean / math.sqrt(dot(mean, mean))
+    return on_grid(mean / math.sqrt(dot(mean, mean)))
 
 
 def naive_threshold(scores: list[float], target: float) -> float:
     candidates = [*scores, math.nextafter(max(scores), math.inf)]
     return min(c for c in candidates if sum(s >= c for s in scores) / len(scores) <= target)
+
+
+def naive_equal_error(mated: list[float], nonmated: list[float]) -> float:
+    candidates = sorted({*mated, *nonmated, math.nextafter(max([*mated, *nonmated]), math.inf)})
+    rates = [(share([s < c for s in mated]), share([s >= c for s in nonmated])) for c in candidates]
+    return sum(min(rates, key=lambda pair: abs(pair[0] - pair[1]))) / 2
 
 
 def share(successes: list[bool]) -> float:
@@ -109,7 +108,7 @@ class Naive:
     """The protocol of docs/protocol.md, one image at a time."""
 
     def __init__(self, table: Table, units: Vector, rows: NDArray[np.int64], scale: str) -> None:
-        of_row = {int(row): unit for row, unit in zip(rows, units, strict=True)}
+        of_row = {int(row): unit for row, unit in zip(rows, on_grid(units), strict=True)}
         inside = {"S1"} if scale == "S1" else {"S1", "S2"}
         self.sets: dict[str, dict[str, list[Vector]]] = {}
         for row in table.rows():
@@ -272,6 +271,9 @@ class Naive:
         results["1:1", "R", None, "deformation"] = moved[0], counts[0]
         results["1:1", "RxR", None, "deformation"] = moved[1], counts[1]
         results["1:1", "R", None, "footprint"] = sum(moved), sum(counts)
+        for group in ("R", "T"):
+            own = [score for _, score in self.mated[group]]
+            results["1:1", group, None, "EER"] = naive_equal_error(own, self.nonmated[f"{group}x{group}"]), len(own)
         return results
 
 
@@ -290,7 +292,7 @@ def assert_same(results: Results, naive: Results) -> None:
 def test_every_result_of_the_original_model_against_loops(scale: str, seed: int) -> None:
     table = partitions(seed)
     embedded = random_units(table, seed)
-    rows, _ = measure(compared(table, *embedded, scale), TARGETS, None)
+    rows = measure(compared(table, *embedded, scale), TARGETS, None).rows
     naive = Naive(table, *embedded, scale)
     assert_same(keyed(rows), naive.results(reference=naive))
 
@@ -300,16 +302,14 @@ def test_every_result_of_an_altered_model_against_loops(scale: str) -> None:
     """With the rates at the thresholds of f*, and the distances to its retain scores."""
     table = partitions()
     original, altered = random_units(table, 3), random_units(table, 4)
-    first = compared(table, *original, scale)
-    results = Table.of_rows(COLUMNS, measure(first, TARGETS, None)[0])
-    reference = Reference(thresholds_of(results), first.mated["R"], first.nonmated["R"])
-    rows, _ = measure(compared(table, *altered, scale), TARGETS, reference)
+    reference = reference_from(measure(compared(table, *original, scale), TARGETS, None))
+    rows = measure(compared(table, *altered, scale), TARGETS, reference).rows
     assert_same(keyed(rows), Naive(table, *altered, scale).results(reference=Naive(table, *original, scale)))
 
 
 def test_original_model_has_no_footprint_and_its_own_thresholds_are_the_fixed_ones() -> None:
     table = partitions()
-    results = keyed(measure(compared(table, *random_units(table, 1), "S2"), TARGETS, None)[0])
+    results = keyed(measure(compared(table, *random_units(table, 1), "S2"), TARGETS, None).rows)
     assert results["1:1", "R", None, "footprint"][0] == 0
     for (task, group, point, metric), value in results.items():
         if metric.endswith("_fixed"):
@@ -319,7 +319,7 @@ def test_original_model_has_no_footprint_and_its_own_thresholds_are_the_fixed_on
 def test_results_of_the_groups_differ_at_the_two_scales_only_where_forget_images_take_part() -> None:
     table = partitions()
     embedded = random_units(table, 1)
-    small, large = (keyed(measure(compared(table, *embedded, scale), TARGETS, None)[0]) for scale in ("S1", "S2"))
+    small, large = (keyed(measure(compared(table, *embedded, scale), TARGETS, None).rows) for scale in ("S1", "S2"))
     for key in small:
         if key[0] == "1:1" and key[1] in ("R", "T", "RxR", "TxT", "D"):
             assert small[key] == large[key]
@@ -335,14 +335,14 @@ def test_no_image_is_compared_with_itself_or_a_template_that_holds_it(scale: str
     table = partitions()
     rows = evaluated_rows(table)
     scores = compared(table, np.eye(len(rows)), rows, scale)
-    assert not scores.development.any()
-    for group, values in [*scores.mated.items(), *scores.nonmated.items(), *scores.alarms.items()]:
-        assert len(values), group
-        assert not values.any(), group
-    for group, (own, best) in scores.searches.items():
-        assert len(own), group
-        assert not own.any(), group
-        assert not best.any(), group
+    assert not scores.development.scores.any()
+    for group, compared_ in [*scores.mated.items(), *scores.nonmated.items(), *scores.alarms.items()]:
+        assert len(compared_.scores), group
+        assert not compared_.scores.any(), group
+    for group, searches in scores.searches.items():
+        assert len(searches.own), group
+        assert not searches.own.any(), group
+        assert not searches.best.any(), group
 
 
 def test_evaluation_at_the_small_scale_does_not_see_identities_of_the_large_one() -> None:
@@ -352,10 +352,10 @@ def test_evaluation_at_the_small_scale_does_not_see_identities_of_the_large_one(
     assert outside.any()
     moved = units.copy()
     moved[outside] = random_units(table, 2)[0][outside]
-    before, after = (keyed(measure(compared(table, u, rows, "S1"), TARGETS, None)[0]) for u in (units, moved))
+    before, after = (keyed(measure(compared(table, u, rows, "S1"), TARGETS, None).rows) for u in (units, moved))
     for key in before:
         assert before[key] == pytest.approx(after[key], nan_ok=True), key
-    large = [keyed(measure(compared(table, u, rows, "S2"), TARGETS, None)[0]) for u in (units, moved)]
+    large = [keyed(measure(compared(table, u, rows, "S2"), TARGETS, None).rows) for u in (units, moved)]
     assert large[0]["1:1", "Ftr-Ftr", 0.1, "TMR"] != large[1]["1:1", "Ftr-Ftr", 0.1, "TMR"]
 
 
@@ -392,11 +392,11 @@ def test_identity_without_an_eval_image_contributes_forget_train_comparisons_onl
     embedded = random_units(table, 1)
     scores = compared(table, *embedded, "S2")
     code = sorted(set(table["identity"][embedded[1]])).index(person)
-    assert code in scores.identities["Ftr-Ftr"]
-    assert code not in scores.identities["Ftr-Fev"]
-    assert code not in scores.identities["Fev-Fev"]
+    assert code in scores.mated["Ftr-Ftr"].subjects
+    assert code not in scores.mated["Ftr-Fev"].subjects
+    assert code not in scores.mated["Fev-Fev"].subjects
     naive = Naive(table, *embedded, "S2")
-    assert_same(keyed(measure(scores, TARGETS, None)[0]), naive.results(reference=naive))
+    assert_same(keyed(measure(scores, TARGETS, None).rows), naive.results(reference=naive))
 
 
 def test_lone_eval_image_is_searched_in_the_train_gallery_only() -> None:
@@ -410,10 +410,10 @@ def test_lone_eval_image_is_searched_in_the_train_gallery_only() -> None:
     scores = compared(table, *embedded, "S2")
     probes = int(((table["role"] == "eval") & (table["partition"] == "F")).sum())
     lone = [images for images in Naive(table, *embedded, "S2").of("F eval").values() if len(images) == 1]
-    assert len(scores.searches["Ftr"][0]) == probes
-    assert len(scores.searches["Fev"][0]) == probes - len(lone) < probes
+    assert len(scores.searches["Ftr"].own) == probes
+    assert len(scores.searches["Fev"].own) == probes - len(lone) < probes
     naive = Naive(table, *embedded, "S2")
-    assert_same(keyed(measure(scores, TARGETS, None)[0]), naive.results(reference=naive))
+    assert_same(keyed(measure(scores, TARGETS, None).rows), naive.results(reference=naive))
 
 
 def test_probe_without_a_template_in_the_gallery_is_no_mated_search() -> None:
@@ -423,9 +423,9 @@ def test_probe_without_a_template_in_the_gallery_is_no_mated_search() -> None:
     embedded = random_units(table, 1)
     scores = compared(table, *embedded, "S2")
     evaluated = (table["role"] == "eval") & (table["partition"] == "F")
-    assert len(scores.searches["Ftr"][0]) == int((evaluated & (table["identity"] != person)).sum())
+    assert len(scores.searches["Ftr"].own) == int((evaluated & (table["identity"] != person)).sum())
     naive = Naive(table, *embedded, "S2")
-    assert_same(keyed(measure(scores, TARGETS, None)[0]), naive.results(reference=naive))
+    assert_same(keyed(measure(scores, TARGETS, None).rows), naive.results(reference=naive))
 
 
 def test_group_without_a_comparison_has_no_rate_and_a_count_of_zero() -> None:
@@ -433,7 +433,7 @@ def test_group_without_a_comparison_has_no_rate_and_a_count_of_zero() -> None:
     table = partitions()
     table = with_roles(table, set(forget_identities(table)), "train")
     embedded = random_units(table, 1)
-    results = keyed(measure(compared(table, *embedded, "S2"), TARGETS, None)[0])
+    results = keyed(measure(compared(table, *embedded, "S2"), TARGETS, None).rows)
     empty = [("1:1", group, "TMR") for group in ("Ftr-Fev", "Fev-Fev", "avg(Ftr)-Fev")]
     empty += [("1:1", "FevxFev", "FMR"), ("1:N", "Ftr", "TPIR"), ("1:N", "Fev", "TPIR")]
     empty += [("1:1", "Ftr-Fev", "weakly_forgotten"), ("1:1", "Fev-Fev", "weakly_forgotten")]
@@ -453,7 +453,7 @@ def test_evaluation_without_distractors() -> None:
     table = table.with_columns(partition=parts)
     embedded = random_units(table, 1)
     naive = Naive(table, *embedded, "S2")
-    results = keyed(measure(compared(table, *embedded, "S2"), TARGETS, None)[0])
+    results = keyed(measure(compared(table, *embedded, "S2"), TARGETS, None).rows)
     assert_same(results, naive.results(reference=naive))
 
 
@@ -464,7 +464,7 @@ def test_collapsed_model_identifies_and_verifies_nobody() -> None:
     for seed in range(5):
         vector = np.random.default_rng(seed).normal(size=DIM)
         units = np.tile(vector / np.linalg.norm(vector), (len(rows), 1))
-        results = keyed(measure(compared(table, units, rows, "S2"), TARGETS, None)[0])
+        results = keyed(measure(compared(table, units, rows, "S2"), TARGETS, None).rows)
         rates = {key: value for key, (value, _) in results.items() if key[3] in ("TMR", "FMR", "TPIR", "FPIR")}
         assert rates == dict.fromkeys(rates, 0.0)
 
@@ -476,62 +476,154 @@ def test_sampled_nonmated_scores_are_so_many_and_the_same_for_a_seed() -> None:
     table = partitions()
     units, rows = random_units(table, 1)
     once, again, other = (compare(units, rows, table, SCALES, "S2", 10, seed) for seed in (1, 1, 2))
-    for group, scores in once.nonmated.items():
-        assert len(scores) == 10, group
-        assert np.array_equal(scores, again.nonmated[group]), group
-        assert not np.array_equal(scores, other.nonmated[group]), group
-    assert len(once.development) == 10
-    for group, scores in once.mated.items():
-        assert np.array_equal(scores, other.mated[group]), group
+    for group, pairs in once.nonmated.items():
+        assert pairs.count == len(pairs.scores) == 10, group
+        assert np.array_equal(pairs.scores, again.nonmated[group].scores), group
+        assert not np.array_equal(pairs.scores, other.nonmated[group].scores), group
+    assert len(once.development.scores) == 10
+    for group, mated in once.mated.items():
+        assert np.array_equal(mated.scores, other.mated[group].scores), group
 
 
 def test_operating_point_beyond_the_development_set_is_warned_of() -> None:
     table = partitions()
-    _, warnings = measure(compared(table, *random_units(table, 1), "S2"), [1e-6, 0.5], None)
+    warnings = measure(compared(table, *random_units(table, 1), "S2"), [1e-6, 0.5], None).warnings
     assert [(w["task"], w["group"]) for w in warnings if w["operating_point"] == 1e-6] == [
         ("1:1", "D"),
         ("1:N", "D"),
         ("1:N", "Dev"),
     ]
     texts = [w["warning"] for w in warnings if w["operating_point"] == 1e-6]
-    assert all("cannot be resolved" in text for text in texts)
+    assert all("1e-06 cannot be resolved" in text and "at least 1,000,000 are needed" in text for text in texts)
     assert texts[0].startswith("FMR = ")
     assert texts[1].startswith("FPIR = ")
 
 
-def written(folder: Path, scale: str = "S2") -> tuple[Comparisons, list[Row], list[dict[str, Any]]]:
+def written(folder: Path, scale: str = "S2") -> tuple[Comparisons, Measured]:
     table = partitions()
     scores = compared(table, *random_units(table, 1), scale)
-    rows, warnings = measure(scores, TARGETS, None)
-    write(scores, rows, warnings, folder)
-    return scores, rows, warnings
+    found = measure(scores, TARGETS, None, replicates=20)
+    write(found, folder)
+    return scores, found
 
 
 def test_files_hold_the_results_the_warnings_and_the_reference(tmp_path: Path) -> None:
-    scores, rows, warnings = written(tmp_path)
+    scores, found = written(tmp_path)
     read: list[Any] = [tuple(row.values()) for row in Table.read(tmp_path / "results.parquet").rows()]
-    assert_same(keyed(read), keyed(rows))
-    assert json.loads((tmp_path / "warnings.json").read_text()) == warnings
+    assert_equal(read, found.rows)
+    assert json.loads((tmp_path / "warnings.json").read_text()) == found.warnings
     reference = reference_of(tmp_path)
-    assert np.array_equal(reference.mated, scores.mated["R"])
-    assert np.array_equal(reference.nonmated, scores.nonmated["R"])
-    own = {(t, g, p): value for t, g, p, metric, value, _ in rows if metric == "threshold"}
+    for sample, values in ((reference.mated, scores.mated["R"]), (reference.nonmated, scores.nonmated["R"])):
+        assert np.array_equal(np.repeat(sample.values, sample.counts), np.sort(values.scores))
+        assert sample.error == 0
+    own = {(t, g, p): value for t, g, p, metric, value, *_ in found.rows if metric == "threshold"}
     assert reference.thresholds == own
 
 
 def test_curves_agree_with_the_single_operating_points(tmp_path: Path) -> None:
-    scores, _, _ = written(tmp_path)
+    scores, _ = written(tmp_path)
     curves = Table.read(tmp_path / "curves.parquet").rows()
     assert {row["group"] for row in curves if row["task"] == "1:1"} == set(scores.mated)
     assert {row["group"] for row in curves if row["task"] == "1:N"} == set(scores.searches)
     for row in curves:
         group = row["group"]
         if row["task"] == "1:1":
-            calibration = scores.development
-            rate = acceptance_rate(scores.mated[group], row["threshold"])
+            calibration = scores.development.scores
+            rate = acceptance_rate(scores.mated[group].scores, row["threshold"])
         else:
-            calibration = scores.alarms["Dev" if group == "Fev" else "D"]
-            rate = true_positive_rate(*scores.searches[group], row["threshold"])
+            calibration = scores.alarms["Dev" if group == "Fev" else "D"].scores
+            rate = true_positive_rate(scores.searches[group].own, scores.searches[group].best, row["threshold"])
         assert row["threshold"] == threshold_at(calibration, row["target"])
         assert row["attained"] == acceptance_rate(calibration, row["threshold"]) <= row["target"]
         assert row["rate"] == rate
+
+
+# --- intervals -------------------------------------------------------------------------------------------------------
+
+
+def assert_equal(rows: list[Row], others: list[Row]) -> None:
+    """All eleven columns, and no number for no number."""
+    assert [row[:4] for row in rows if row[2] == row[2]] == [row[:4] for row in others if row[2] == row[2]]
+    assert len(rows) == len(others)
+    for row, other in zip(rows, others, strict=True):
+        assert row[:2] == other[:2]
+        assert row[3] == other[3]
+        assert np.array_equal(np.array(row[4:], float), np.array(other[4:], float), equal_nan=True), row
+
+
+def test_intervals_stand_beside_rates_and_nowhere_else() -> None:
+    table = partitions()
+    rows = measure(compared(table, *random_units(table, 1), "S2"), TARGETS, None, replicates=60).rows
+    resampled = ("TMR", "FMR", "TPIR", "weakly_forgotten")
+    for task, group, point, metric, value, count, subjects, low, high, wilson_low, wilson_high in rows:
+        if metric in ("threshold", "W1", "deformation", "footprint", "EER"):
+            assert all(math.isnan(end) for end in (low, high, wilson_low, wilson_high))
+            continue
+        assert wilson_low <= value <= wilson_high
+        if metric.removesuffix("_fixed") in resampled and group != "D":
+            assert 0 < subjects <= count
+            assert 0 <= low <= high <= 1, (task, group, point, metric)
+        else:
+            assert math.isnan(low)
+            assert math.isnan(high)
+
+
+def test_subjects_are_the_people_behind_a_rate() -> None:
+    table = partitions()
+    rows = measure(compared(table, *random_units(table, 1), "S2"), TARGETS, None).rows
+    people = {(task, group): subjects for task, group, _, _, _, _, subjects, *_ in rows if subjects}
+    kept = Naive(table, *random_units(table, 1), "S2")
+    assert people["1:1", "T"] == len(kept.of("T"))
+    assert people["1:1", "FtrxFtr"] == len(kept.of("F train"))
+    assert people["1:N", "Ftr"] == len(kept.of("F eval"))
+
+
+def test_replicates_change_no_number_but_the_intervals() -> None:
+    table = partitions()
+    scores = compared(table, *random_units(table, 1), "S2")
+    without, with_ = (measure(scores, TARGETS, None, replicates).rows for replicates in (0, 10))
+    assert_same(keyed(with_), keyed(without))
+    assert all(math.isnan(row[7]) and math.isnan(row[8]) for row in without)
+    again = measure(compared(table, *random_units(table, 1), "S2"), TARGETS, None, 10).rows
+    assert_equal(again, with_)
+
+
+def test_collapsed_model_has_intervals_of_no_width() -> None:
+    table = partitions()
+    rows = evaluated_rows(table)
+    units = np.tile(np.full(4, 0.5), (len(rows), 1))
+    for row in measure(compared(table, units, rows, "S2"), TARGETS, None, replicates=10).rows:
+        if row[3] in ("TMR", "FMR", "TPIR") and row[1] != "D":
+            assert row[7:9] == (0.0, 0.0)
+
+
+# --- held and scanned ------------------------------------------------------------------------------------------------
+
+
+def test_scanned_evaluation_is_the_held_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thresholds, counts, rates and intervals are equal; distances and equal errors are known to within a bin."""
+    table = partitions()
+    scores = compared(table, *random_units(table, 1), "S2")
+    held = measure(scores, TARGETS, None, replicates=20)
+    monkeypatch.setattr(calibrating, "HELD", 0)
+    monkeypatch.setattr(comparing, "HELD", 0)
+    scanned = measure(compared(table, *random_units(table, 1), "S2"), TARGETS, None, replicates=20)
+    binned = ("W1", "deformation", "footprint", "EER")
+    assert_equal(
+        [row for row in scanned.rows if row[3] not in binned], [row for row in held.rows if row[3] not in binned]
+    )
+    for row, other in zip(scanned.rows, held.rows, strict=True):
+        assert row[5] == other[5]
+        assert row[4] == pytest.approx(other[4], abs=2e-6, nan_ok=True)
+    assert scanned.warnings == held.warnings
+    for group, spread in scanned.spreads.items():
+        assert spread.accepted == held.spreads[group].accepted, group
+
+
+def test_one_development_identity_has_no_threshold() -> None:
+    table = partitions()
+    units, rows = random_units(table, 1)
+    names = table["identity"].copy()
+    names[table["partition"] == "D"] = "somebody"
+    with pytest.raises(DamnatioError, match="development"):
+        measure(compared(table.with_columns(identity=names), units, rows, "S2"), TARGETS, None)

@@ -84,8 +84,8 @@ def _add_forget(verb: argparse.ArgumentParser) -> None:
     own = verb.add_argument_group(
         "erasure",
         "MODEL is an .onnx, .pth or .safetensors in service, PEOPLE the faces of those to forget, RETAIN faces that "
-        "must stay known; each source is a folder of people, a manifest, a .rec, .tar shards. Out come the altered model "
-        "in the format it came in, its card, and a report on both models.",
+        "must stay known; each source is a folder of people, a manifest, a .rec, .tar shards. Out come the altered "
+        "model in the format it came in, its card, and a report on both models.",
     )
     own.add_argument("--development", type=Path, metavar="SOURCE", help="strangers to calibrate on (split off RETAIN)")
     own.add_argument("--test", type=Path, metavar="SOURCE", help="strangers to measure on (split off RETAIN)")

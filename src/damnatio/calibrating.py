@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from damnatio.comparing import HELD, Top
+from damnatio.errors import DamnatioError
 from damnatio.metrics import intervals
 from damnatio.metrics.verification import Calibration, calibrate, operating_points
 from damnatio.protocol import Comparisons, Mated
@@ -34,6 +35,10 @@ class Calibrated:
 def calibrate_pairs(c: Comparisons, targets: Sequence[float], replicates: int) -> Calibrated:
     """1:1, on the non-mated pairs of D: held and sorted where they are few, else scanned; the answers are the same."""
     group = c.development
+    if not group.count:
+        raise DamnatioError(
+            "The development set has no two identities to compare: a threshold needs images of at least two."
+        )
     codes = codes_of(group.codes)[0]
     tops: dict[float, Top] = {}
     if group.drawn is not None or group.count <= HELD:

@@ -32,10 +32,9 @@ from damnatio.tables import Table, codes_of
 from damnatio.workspace import Output, write_atomically
 
 RESULTS, WARNINGS = "results.csv", "warnings.csv"
-_NUMBERS: dict[str, Any] = {"count": int, "subjects": int} | dict.fromkeys(
-    ("operating_point", "value", "low", "high", "wilson_low", "wilson_high"), float
-)
-_EMPTY = dict.fromkeys((name for name, kind in _NUMBERS.items() if kind is float), "nan")
+_FRACTIONS = ("operating_point", "value", "low", "high", "wilson_low", "wilson_high")
+_NUMBERS: dict[str, Any] = {"count": int, "subjects": int, **dict.fromkeys(_FRACTIONS, float)}
+_EMPTY = dict.fromkeys(_FRACTIONS, "nan")
 
 
 @dataclass(frozen=True)

@@ -125,6 +125,7 @@ def scan_tail(
         scan.samples[target] = (pilot.place(4 * target * pilot.counts.sum() + 30), Thinned())
     scan.cut({rate: pilot.edge(rate) for rate in rates}, pilot.counts)
     scan.run(title)
+    first = scan  # a second pass counts from its own floor up
     calibrations: dict[float, Calibration] = {}
     passes = 0
     while True:
@@ -137,19 +138,20 @@ def scan_tail(
             break
         again = _Scan(units, codes, narrow, slack)
         for target in missing:
-            held = again.surely(scan, wanted[target])
-            if held > CAP:
+            cells = scan.surely(wanted[target])
+            if scan.counts[again.held].sum() + scan.counts[cells].sum() > CAP:
                 calibrations[target] = Calibration(target, *_zoom(units, codes, wanted[target]), pairs)
+            else:
+                again.held[cells] = True
         if all(target in calibrations for target in missing):
             break
-        again.cuts, again.samples = scan.cuts, scan.samples
-        again.run(title, counting=False)
+        again.run(title)
         scan = again
     samples = {}
-    for target, (_, thinned) in scan.samples.items():
+    for target, (_, thinned) in first.samples.items():
         thinned.i, thinned.j = order[thinned.i], order[thinned.j]
         samples[target] = thinned
-    return Tail(pairs, [calibrations[t] for t in targets], scan.curve(pairs), samples, passes)
+    return Tail(pairs, [calibrations[t] for t in targets], first.curve(pairs), samples, passes)
 
 
 @dataclass
@@ -209,15 +211,6 @@ class _Scan:
         cells[max(low, 0) : high + 1] = True
         return cells
 
-    def surely(self, before: "_Scan", allowed: int) -> int:
-        """Keep the cells that hold the answer, by the counts of a whole pass; how many pairs that will be."""
-        if before.counts.sum() <= allowed:  # the pass did not reach so far down
-            self.held[:] = True
-            return 0
-        low, high = before.around(allowed)
-        self.held[max(low - self.margin, 0) : high + self.margin + 1] = True
-        return int(before.counts[self.held].sum())
-
     def cut(self, thresholds: dict[float, float], counts: NDArray[np.int64]) -> None:
         """Count what these thresholds accept. One with a heap of pairs within the bound is left out: it would be all
         exact work."""
@@ -229,14 +222,12 @@ class _Scan:
 
     # --- the pass ---------------------------------------------------------------------------------------------------
 
-    def run(self, title: str, counting: bool = True) -> None:
-        """`counting` resolves cuts and fills samples; a second pass has them from the first."""
-        self._counting = counting
+    def run(self, title: str) -> None:
         self._cut_cells = np.zeros(CELLS, bool)
-        for cut in self.cuts if counting else []:
+        for cut in self.cuts:
             self._cut_cells[cut.low : cut.high + 1] = True
         lowest = [np.flatnonzero(cells)[:1] for cells in (self.held, self._cut_cells) if cells.any()]
-        starts = [int(low[0]) for low in lowest] + [low for low, _ in self.samples.values() if counting]
+        starts = [int(low[0]) for low in lowest] + [low for low, _ in self.samples.values()]
         self.floor = min(starts, default=0)
         tiles = pair_tiles(len(self.codes))
         self._total = nonmated_count(self.codes)
@@ -253,8 +244,9 @@ class _Scan:
         tile = product(self.narrow, rows, self.narrow, columns)
         mark_mated(tile, self.codes, rows, columns)
         flat = tile.view(-1)
-        places = _places(flat >= self.floor / PER_UNIT - 1)
-        cells = np.minimum((flat[places].cpu().numpy() + 1) * PER_UNIT, CELLS - 1).astype(np.int32)
+        lowest = self.floor / PER_UNIT - 1 if self.floor else -1.5  # rounding carries opposite vectors past -1
+        places = _places(flat >= lowest)
+        cells = np.clip((flat[places].cpu().numpy() + 1) * PER_UNIT, 0, CELLS - 1).astype(np.int32)
         found = np.bincount(cells, minlength=CELLS)
         here = places.cpu().numpy().astype(np.uint32)  # unsigned and short: its divisions are the quick ones
         width = columns.stop - columns.start
@@ -266,17 +258,16 @@ class _Scan:
             return cells[which], i.astype(np.int32), j.astype(np.int32)
 
         held = pairs(self.held[cells])
-        if self._counting:
+        if self.cuts:
             self._resolve(*pairs(self._cut_cells[cells]))
         with self._lock:
             self.counts += found
             self._seen += (rows.stop - rows.start) * width
             self.kept.append(held)
             self.size += len(held[0])
-            if self._counting:
-                for low, thinned in self.samples.values():
-                    _, i, j = pairs(cells >= low)
-                    thinned.add(i.astype(np.int64), j.astype(np.int64))
+            for low, thinned in self.samples.values():
+                _, i, j = pairs(cells >= low)
+                thinned.add(i.astype(np.int64), j.astype(np.int64))
             if self.size > CAP:
                 self._narrow_down()
 
@@ -292,7 +283,8 @@ class _Scan:
                     cut.accepted += accepted
 
     def _narrow_down(self) -> None:
-        """Expect the thresholds in half as many cells, around where the counts so far put them."""
+        """Expect the thresholds in half as many cells, around where the counts so far put them. Where a heap of pairs
+        shares those cells none is kept: the counts alone will say what to do."""
         seen = np.zeros(CELLS, np.int64)
         seen[self.floor :] = self.counts[self.floor :]
         seen[0] += max(0, round(self._total * min(1.0, self._seen * 2 / len(self.codes) ** 2)) - seen.sum())
@@ -304,6 +296,9 @@ class _Scan:
             self.held &= expected
             self.kept = [tuple(part[self.held[cells]] for part in (cells, i, j)) for cells, i, j in self.kept]  # type: ignore[misc]
             self.size = sum(len(cells) for cells, _, _ in self.kept)
+        if self.size > CAP:
+            self.held[:] = False
+            self.kept, self.size = [], 0
 
     # --- after the pass ---------------------------------------------------------------------------------------------
 
@@ -311,6 +306,19 @@ class _Scan:
         """The cells within the bound of the score of rank `allowed` + 1."""
         place = self.place(allowed + 1)
         return max(place - self.margin, 0), min(place + self.margin, CELLS - 1)
+
+    def surely(self, allowed: int) -> slice:
+        """Cells that hold the answer, by the counts of this pass, for a next one; all if it did not reach so far down.
+        A margin more on both sides, as the next pass may round otherwise."""
+        if self.counts.sum() <= allowed:
+            return slice(0, CELLS)
+        low, high = self.around(allowed)
+        return slice(max(low - self.margin, 0), self.beyond(high) + self.margin + 1)
+
+    def beyond(self, high: int) -> int:
+        """So far up that the lowest score of all pairs above the cell `high` lies within."""
+        filled = np.flatnonzero(self.counts[high + 1 :])[:1]
+        return min(high + 1 + int(filled.sum()) + self.margin, CELLS - 1)
 
     def answer(self, allowed: int) -> tuple[float, int] | None:
         """(threshold, accepted), or None where the pairs that decide were not kept."""
@@ -325,10 +333,14 @@ class _Scan:
             border = exact[allowed - above]
             higher = exact[exact > border]
             if len(higher):
-                return float(higher[-1]), above + len(higher)
-            if not above:
+                reach = min(int((higher[-1] + self.slack + 1) * PER_UNIT), CELLS - 1)
+                if reach <= high:  # else a pair above the window may be less than all higher ones within
+                    return float(higher[-1]), above + len(higher)
+                high = reach
+            elif not above:
                 return float(np.nextafter(border, np.inf)), 0
-            high = min(high + 1 + int(np.argmax(self.counts[high + 1 :] > 0)) + self.margin, CELLS - 1)
+            else:
+                high = self.beyond(high)
 
     def _exact(self, low: int, high: int) -> Scores:
         parts = [
@@ -355,42 +367,43 @@ def _places(mask: Tensor) -> Tensor:
 
 
 def _zoom(units: Units, codes: Codes, allowed: int) -> tuple[float, int]:
-    """(threshold, accepted) by passes in float64 over ever finer cells. Codes are ascending."""
+    """(threshold, accepted) by passes in float64 over ever finer cells, of 2^shift times the spacing of scores. Codes
+    are ascending."""
     narrow = Narrow(units, "float64")
-    low, width = -1.0, 4.0 / CELLS
+    low, shift = -3 << 51, 37  # from -1.5 up, 4 in all
     while True:
-        counts, above, least = _fine(narrow, codes, low, width)
+        counts, above, least = _fine(narrow, codes, low, shift)
         from_top = above + np.cumsum(counts[::-1])
         cell = CELLS - 1 - int(np.searchsorted(from_top, allowed + 1))
-        if width <= FINEST:
+        if not shift:
             higher = np.flatnonzero(counts[cell + 1 :])
-            border = low + cell * width
             accepted = int(above + counts[cell + 1 :].sum())
             if not accepted:
-                return float(np.nextafter(border, np.inf)), 0
-            return (low + (cell + 1 + int(higher[0])) * width if len(higher) else least), accepted
-        low, width = low + cell * width, max(width / CELLS, FINEST)
+                return float(np.nextafter((low + cell) * FINEST, np.inf)), 0
+            return (low + cell + 1 + int(higher[0]) if len(higher) else least) * FINEST, accepted
+        low, shift = low + (cell << shift), max(shift - 17, 0)
 
 
-def _fine(narrow: Narrow, codes: Codes, low: float, width: float) -> tuple[NDArray[np.int64], int, float]:
-    """Counts over `CELLS` cells from `low` up; how many scores lie above them all, and the least of these."""
+def _fine(narrow: Narrow, codes: Codes, low: int, shift: int) -> tuple[NDArray[np.int64], int, int]:
+    """Counts over `CELLS` cells from `low` up; how many scores lie above them all, and the least of these. Scores are
+    whole numbers here, of which `FINEST` is the unit."""
     counts = np.zeros(CELLS, np.int64)
-    above, least = 0, np.inf
+    above, least = 0, 1 << 53
     lock = threading.Lock()
-    high = low + CELLS * width
+    high = low + (CELLS << shift)
 
     def work(tile: tuple[slice, slice]) -> None:
         nonlocal above, least
         scores = product(narrow, tile[0], narrow, tile[1])
         mark_mated(scores, codes, *tile)
-        flat = scores.view(-1)
+        flat = (scores.view(-1) / FINEST).long()
         within = flat[(flat >= low) & (flat < high)].cpu().numpy()
         beyond = flat[flat >= high]
-        found = np.bincount(((within - low) / width).astype(np.int64), minlength=CELLS)
+        found = np.bincount((within - low) >> shift, minlength=CELLS)
         with lock:
             counts[:] += found
             above += len(beyond)
-            least = min(least, float(beyond.min())) if len(beyond) else least
+            least = min(least, int(beyond.min())) if len(beyond) else least
 
     with one_thread_each(workers()) as each:
         each(work, pair_tiles(len(codes)))

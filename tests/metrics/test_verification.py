@@ -1,6 +1,7 @@
 """Thresholds and rates of 1:1 comparisons, against loops and fractions worked by hand."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from damnatio.metrics.verification import (
     acceptance_rate,
     allowed_errors,
     calibrate,
+    equal_error_rate,
     operating_points,
     threshold_at,
 )
@@ -185,3 +187,55 @@ def test_score_equal_to_the_threshold_is_accepted() -> None:
 def test_rate_of_nothing_is_no_number() -> None:
     assert math.isnan(acceptance_rate(np.zeros(0), 0.5))
     assert np.isnan(acceptance_curve(np.zeros(0), np.array([0.1, 0.2]))).tolist() == [True, True]
+
+
+# --- equal error rate ------------------------------------------------------------------------------------------------
+
+
+def naive_equal_error(mated: list[float], nonmated: list[float]) -> tuple[float, float]:
+    """Each score a threshold, and the place above all; the lowest of those where the two rates differ least."""
+    candidates = sorted({*mated, *nonmated})
+    candidates.append(math.nextafter(candidates[-1], math.inf))
+    found = []
+    for threshold in candidates:
+        missed = Fraction(sum(score < threshold for score in mated), len(mated))
+        false = Fraction(sum(score >= threshold for score in nonmated), len(nonmated))
+        found.append((abs(missed - false), threshold, (missed + false) / 2))
+    _, threshold, rate = min(found)
+    return float(rate), threshold
+
+
+@pytest.mark.parametrize(
+    ("mated", "nonmated", "rate", "threshold"),
+    [
+        ([0.8, 0.9], [0.1, 0.2], 0.0, 0.8),  # apart: nothing is wrong from the lowest mated score up
+        ([0.1, 0.2], [0.8, 0.9], 1.0, 0.8),  # the wrong way round: all is
+        ([0.3, 0.6, 0.7, 0.9], [0.1, 0.2, 0.4, 0.6], 1 / 4, 0.6),  # 1 of 4 missed, 1 of 4 let in
+        ([0.5, 0.5], [0.5, 0.5, 0.5], 0.5, 0.5),  # all tied: 0 missed and all in, or all missed and none in
+        ([0.9], [0.1], 0.0, 0.9),
+        ([0.4, 0.8], [0.2, 0.4, 0.4, 0.6], (1 / 2 + 1 / 4) / 2, 0.6),  # they never meet: 1/2 and 1/4 come nearest
+    ],
+)
+def test_equal_error_rate_by_hand(mated: list[float], nonmated: list[float], rate: float, threshold: float) -> None:
+    assert equal_error_rate(arrayed(mated), arrayed(nonmated)) == (rate, threshold)
+    assert naive_equal_error(mated, nonmated) == (rate, threshold)
+
+
+@given(score_lists | tied_lists, score_lists | tied_lists)
+def test_equal_error_rate_against_loops(mated: list[float], nonmated: list[float]) -> None:
+    rate, threshold = naive_equal_error(mated, nonmated)
+    found = equal_error_rate(arrayed(mated), arrayed(nonmated))
+    assert found[1] == threshold
+    assert found[0] == pytest.approx(rate, abs=1e-15)
+
+
+@given(tied_lists, st.lists(st.tuples(cosines.map(lambda x: round(x, 1)), st.integers(1, 5)), min_size=1, max_size=20))
+def test_counts_say_how_often_a_score_occurs(mated: list[float], nonmated: list[tuple[float, int]]) -> None:
+    values, counts = arrayed([value for value, _ in nonmated]), np.array([count for _, count in nonmated])
+    repeated = np.repeat(values, counts)
+    assert equal_error_rate(arrayed(mated), values, counts) == equal_error_rate(arrayed(mated), repeated)
+
+
+def test_equal_error_rate_of_nothing_is_no_number() -> None:
+    for mated, nonmated in (([], [0.5]), ([0.5], []), ([], [])):
+        assert all(math.isnan(value) for value in equal_error_rate(arrayed(mated), arrayed(nonmated)))

@@ -32,7 +32,7 @@ def wilson(accepted: float, count: int, z: float = 1.959963984540054) -> tuple[f
     share = accepted / count
     centre = (share + z * z / (2 * count)) / (1 + z * z / count)
     half = z * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count)) / (1 + z * z / count)
-    return max(0.0, centre - half), min(1.0, centre + half)
+    return max(0.0, min(centre - half, share)), min(1.0, max(centre + half, share))  # rounding leaves no share outside
 
 
 def draw_subjects(subjects: int, replicates: int, rng: np.random.Generator) -> Draws:
@@ -110,7 +110,10 @@ def thresholds(
         runs = np.column_stack([sums[:, opens[1:] - 1], sums[:, -1]]) / share  # accepted at the end of each run
         allowed = np.array([_allowed(total, target) for total in totals[part]])
         fit = (runs <= allowed[:, None]).sum(axis=1)
-        found[part] = np.where(fit > 0, ranked[opens[np.maximum(fit - 1, 0)]], np.nextafter(ranked[0], np.inf))
+        accepted = np.where(fit > 0, runs[np.arange(len(runs)), fit - 1], 0)
+        lowest = ranked[opens[(runs < accepted[:, None]).sum(axis=1)]]  # a score that was not drawn is no threshold
+        border = ranked[opens[np.minimum(fit, len(opens) - 1)]]
+        found[part] = np.where(accepted > 0, lowest, np.nextafter(border, np.inf))
     return found
 
 

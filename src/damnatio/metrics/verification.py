@@ -104,10 +104,10 @@ def equal_error_rate(mated: Scores, nonmated: Scores, counts: NDArray[np.int64] 
     below = np.concatenate([[0], np.cumsum(weights)])
     candidates = np.unique(np.concatenate([mated, ascending]))
     candidates = np.append(candidates, np.nextafter(candidates[-1], np.inf))
-    missed = np.searchsorted(np.sort(mated), candidates, side="left") / len(mated)
-    false = 1 - below[np.searchsorted(ascending, candidates, side="left")] / below[-1]
-    best = int(np.argmin(np.abs(missed - false)))
-    return float((missed[best] + false[best]) / 2), float(candidates[best])
+    missed = np.searchsorted(np.sort(mated), candidates, side="left")
+    false = below[-1] - below[np.searchsorted(ascending, candidates, side="left")]
+    best = int(np.argmin(np.abs(missed * below[-1] - false * len(mated))))  # in whole numbers, where ties are ties
+    return float((missed[best] / len(mated) + false[best] / below[-1]) / 2), float(candidates[best])
 
 
 def _threshold_of_sorted(ascending: Scores, allowed: int) -> float:

@@ -1,0 +1,323 @@
+"""Scores on the grid against whole numbers, narrow products against their bound, searches against brute force."""
+
+import math
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from damnatio import scanning
+from damnatio.scanning import (
+    GRID,
+    Codes,
+    Kind,
+    Narrow,
+    Scores,
+    Units,
+    bound,
+    dots,
+    fastest_kind,
+    mark_mated,
+    on_grid,
+    pair_tiles,
+    product,
+    top_two,
+)
+
+KINDS: tuple[Kind, ...] = ("float64", "float32", "bfloat16", "int8")
+
+
+def unit(rows: Units) -> Units:
+    return on_grid(rows / np.linalg.norm(rows, axis=1, keepdims=True))
+
+
+def whole(units: Units) -> list[list[int]]:
+    """Components in steps of the grid."""
+    steps = units / GRID
+    assert np.array_equal(steps, np.rint(steps))
+    return [[int(value) for value in row] for row in steps]
+
+
+def exact(a: Units, b: Units) -> Scores:
+    """All scores by arithmetic on whole numbers, which never rounds; the last division must not either."""
+    found = np.empty((len(a), len(b)))
+    for i, left in enumerate(whole(a)):
+        for j, right in enumerate(whole(b)):
+            steps = sum(x * y for x, y in zip(left, right, strict=True))
+            found[i, j] = steps * GRID * GRID
+            assert int(found[i, j] / GRID / GRID) == steps
+    return found
+
+
+# --- the grid --------------------------------------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(2, 512), st.integers(0, 10_000), st.sampled_from([0.1, 1.0, 8.0]))
+def test_order_of_the_sum_does_not_matter_on_the_grid(dim: int, seed: int, power: float) -> None:
+    rng = np.random.default_rng(seed)
+    raw = rng.normal(size=(3, dim))
+    units = unit(np.sign(raw) * np.abs(raw) ** power)  # from all alike to nearly one-hot
+    expected = exact(units, units)
+    order = rng.permutation(dim)
+    for columns in (np.arange(dim), np.arange(dim)[::-1], order):
+        some = np.ascontiguousarray(units[:, columns])
+        assert np.array_equal(some @ some.T, expected)
+        assert np.array_equal(np.einsum("id,jd->ij", some, some), expected)
+        assert np.array_equal((torch.from_numpy(some) @ torch.from_numpy(some).T).numpy(), expected)
+        running = [[np.cumsum(a * b)[-1] for b in some] for a in some]
+        assert np.array_equal(running, expected)
+        split = some[:, : dim // 2] @ some[:, : dim // 2].T + some[:, dim // 2 :] @ some[:, dim // 2 :].T
+        assert np.array_equal(split, expected)
+
+
+@given(st.lists(st.floats(-1, 1), min_size=1, max_size=20))
+def test_grid_moves_no_component_by_more_than_half_a_step(values: list[float]) -> None:
+    row = np.array([values])
+    assert np.abs(on_grid(row) - row).max() <= GRID / 2
+    assert np.array_equal(on_grid(on_grid(row)), on_grid(row))
+    whole(on_grid(row))
+
+
+def test_dots_are_the_scores_of_the_listed_pairs() -> None:
+    rng = np.random.default_rng(0)
+    a, b = unit(rng.normal(size=(20, 9))), unit(rng.normal(size=(30, 9)))
+    i, j = rng.integers(20, size=40_000), rng.integers(30, size=40_000)  # more than one block
+    assert np.array_equal(dots(a, i, b, j), exact(a, b)[i, j])
+    assert len(dots(a, i[:0], b, j[:0])) == 0
+
+
+# --- the bound -------------------------------------------------------------------------------------------------------
+
+
+def near_ties(rng: np.random.Generator, dim: int) -> Units:
+    return unit(unit(rng.normal(size=(1, dim))) + rng.integers(-8, 9, (12, dim)) * GRID)
+
+
+def half_steps(rng: np.random.Generator, dim: int) -> Units:
+    """Components in the middle between two bfloat16 or int8 values: each is rounded by as much as can be."""
+    rows = (rng.integers(0, 63, (12, dim)) * 2 + 1.5) * rng.choice([-1, 1], (1, dim))
+    rows[:, 0] = 127
+    return on_grid(rows / np.linalg.norm(rows, axis=1).max())
+
+
+def one_sided(rng: np.random.Generator, dim: int) -> Units:
+    """All rounded the same way, and summed without cancellation: errors add up."""
+    step = 2.0 ** -math.ceil(math.log2(dim) / 2)
+    return on_grid(np.full((4, dim), step * (1 - 2.0**-9 - 2.0**-20)) - rng.integers(0, 2, (4, dim)) * GRID)
+
+
+def turns(rng: np.random.Generator, dim: int) -> Units:
+    """Signs alternate and sizes differ by powers of two: partial sums swing."""
+    sizes = 2.0 ** -rng.integers(0, 20, (12, dim))
+    return unit(sizes * (-1.0) ** np.arange(dim))
+
+
+def sparse(rng: np.random.Generator, dim: int) -> Units:
+    return unit(
+        rng.normal(size=(12, dim)) * (rng.random((12, dim)) < 2 / dim) + np.eye(dim)[rng.integers(dim, size=12)]
+    )
+
+
+SHAPES: list[Callable[[np.random.Generator, int], Units]] = [
+    lambda rng, dim: unit(rng.normal(size=(12, dim))),
+    lambda rng, dim: unit(rng.random((12, dim))),
+    lambda rng, dim: np.eye(dim)[rng.integers(dim, size=8)] * rng.choice([-1.0, 1.0], (8, 1)),
+    lambda rng, dim: np.zeros((3, dim)),
+    sparse,
+    near_ties,
+    half_steps,
+    one_sided,
+    turns,
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dim", [2, 3, 17, 64, 512])
+def test_narrow_scores_stay_within_the_bound(kind: Kind, dim: int) -> None:
+    rng = np.random.default_rng(dim)
+    sets = [shape(rng, dim) for shape in SHAPES]
+    for units in sets:
+        for others in (units, -units[:3], sets[0]):
+            a, b = Narrow(units, kind), Narrow(others, kind)
+            tile = product(a, slice(0, len(a)), b, slice(0, len(b))).double().numpy()
+            assert np.abs(tile - units @ others.T).max() <= bound(a, b)
+
+
+def test_bound_is_within_reach() -> None:
+    """Errors that all point one way come near it: a bound that is never approached would cost time and prove little."""
+    units = one_sided(np.random.default_rng(0), 512)
+    a = Narrow(units, "bfloat16")
+    tile = product(a, slice(0, 4), a, slice(0, 4)).double().numpy()
+    assert np.abs(tile - units @ units.T).max() >= 0.4 * bound(a, a)
+
+
+@settings(deadline=None, max_examples=80)
+@given(
+    st.sampled_from(KINDS[1:]),
+    st.lists(st.lists(st.floats(-1, 1, width=16), min_size=5, max_size=5), min_size=2, max_size=6),
+)
+def test_bound_holds_for_any_vectors(kind: Kind, rows: list[list[float]]) -> None:
+    units = on_grid(np.array(rows) / max(1.0, float(np.linalg.norm(rows, axis=1).max())))
+    narrow = Narrow(units, kind)
+    tile = product(narrow, slice(0, len(rows)), narrow, slice(0, len(rows))).double().numpy()
+    assert np.abs(tile - units @ units.T).max() <= bound(narrow, narrow)
+
+
+def test_bound_of_float64_is_nothing() -> None:
+    narrow = Narrow(unit(np.random.default_rng(0).normal(size=(5, 30))), "float64")
+    assert bound(narrow, narrow) == 0
+
+
+def test_kind_that_is_chosen_exists_and_leaves_torch_as_it_was() -> None:
+    before = torch.get_num_threads(), torch.get_float32_matmul_precision()
+    assert fastest_kind(24) in KINDS[1:]
+    assert (torch.get_num_threads(), torch.get_float32_matmul_precision()) == before
+
+
+# --- 1:N -------------------------------------------------------------------------------------------------------------
+
+
+def naive_top_two(probes: Units, gallery: Units) -> list[tuple[int, float, int, float]]:
+    """By sorting every score, the earlier template before the later."""
+    found = []
+    for row in probes @ gallery.T if len(gallery) else [np.zeros(0)] * len(probes):
+        ranked = sorted((-score, place) for place, score in enumerate(row.tolist()))
+        listed = [(place, -score) for score, place in ranked[:2]]
+        listed += [(-1, -math.inf)] * (2 - len(listed))
+        found.append((*listed[0], *listed[1]))
+    return found
+
+
+def listed(probes: Units, gallery: Units, kind: Kind | None) -> list[tuple[int, float, int, float]]:
+    c = top_two(probes, gallery, kind)
+    return list(zip(c.best.tolist(), c.score.tolist(), c.second.tolist(), c.second_score.tolist(), strict=True))
+
+
+def random_set(rng: np.random.Generator) -> tuple[Units, Units]:
+    return unit(rng.normal(size=(40, 12))), unit(rng.normal(size=(90, 12)))
+
+
+def duplicates(rng: np.random.Generator) -> tuple[Units, Units]:
+    some = unit(rng.integers(-1, 2, (6, 4)) + 0.5)
+    return some[rng.integers(6, size=30)], some[rng.integers(6, size=70)]
+
+
+def near(rng: np.random.Generator) -> tuple[Units, Units]:
+    """Templates a step of the grid apart: narrow scores all tie, or come in the wrong order."""
+    centre = unit(rng.normal(size=(1, 16)))
+    return centre + rng.integers(-2, 3, (30, 16)) * GRID, centre + rng.integers(-1, 2, (80, 16)) * GRID
+
+
+def near_and_far(rng: np.random.Generator) -> tuple[Units, Units]:
+    """A few near-ties among many that are none, in no order."""
+    probes, gallery = unit(rng.normal(size=(20, 24))), unit(rng.normal(size=(200, 24)))
+    for probe in range(20):
+        places = rng.choice(200, 3, replace=False)
+        gallery[places] = probes[probe] + rng.integers(-1, 2, (3, 24)) * GRID
+    return probes, gallery
+
+
+def collapsed(rng: np.random.Generator) -> tuple[Units, Units]:
+    vector = unit(rng.normal(size=(1, 8)))
+    return np.tile(vector, (20, 1)), np.tile(vector, (50, 1))
+
+
+def within_1e_7(rng: np.random.Generator) -> tuple[Units, Units]:
+    vector = unit(rng.normal(size=(1, 8)))
+    return unit(vector + rng.normal(0, 1e-7, (20, 8))), unit(vector + rng.normal(0, 1e-7, (50, 8)))
+
+
+def with_zeros(rng: np.random.Generator) -> tuple[Units, Units]:
+    """Templates of no direction score 0 with everybody."""
+    probes, gallery = random_set(rng)
+    gallery[::3] = 0
+    return probes, gallery
+
+
+SETS = [random_set, duplicates, near, near_and_far, collapsed, within_1e_7, with_zeros]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("made", SETS)
+def test_two_best_templates_against_brute_force(
+    kind: Kind, made: Callable[[np.random.Generator], tuple[Units, Units]]
+) -> None:
+    for seed in range(3):
+        probes, gallery = made(np.random.default_rng(seed))
+        assert listed(probes, gallery, kind) == naive_top_two(probes, gallery)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("templates", [0, 1, 2, 3])
+def test_small_galleries(kind: Kind, templates: int) -> None:
+    probes, gallery = random_set(np.random.default_rng(0))
+    assert listed(probes, gallery[:templates], kind) == naive_top_two(probes, gallery[:templates])
+    assert listed(probes[:0], gallery[:templates], kind) == []
+    tied = np.tile(gallery[:1], (templates, 1))
+    assert listed(probes[:1], tied, kind) == naive_top_two(probes[:1], tied)
+
+
+@pytest.fixture
+def threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("made", SETS)
+@pytest.mark.parametrize("rows", [1, 3, 64])
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_blocks_and_threads_do_not_matter(
+    made: Callable[[np.random.Generator], tuple[Units, Units]],
+    rows: int,
+    count: int,
+    threads: None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    probes, gallery = made(np.random.default_rng(5))
+    probes, gallery = probes[:4], gallery[:30]
+    torch.set_num_threads(count)
+    for columns in (1, 7, 64):
+        monkeypatch.setattr(scanning, "ROWS", rows)
+        monkeypatch.setattr(scanning, "COLUMNS", columns)
+        for kind in KINDS:
+            assert listed(probes, gallery, kind) == naive_top_two(probes, gallery)
+    assert torch.get_num_threads() == count
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.sampled_from(KINDS),
+    st.lists(st.tuples(*[st.integers(-2, 2)] * 3), min_size=1, max_size=6),
+    st.lists(st.tuples(*[st.integers(-2, 2)] * 3), max_size=20),
+    st.integers(1, 5),
+)
+def test_any_small_search(
+    kind: Kind, probes: list[tuple[int, int, int]], gallery: list[tuple[int, int, int]], columns: int
+) -> None:
+    def scaled(rows: list[tuple[int, int, int]]) -> Units:
+        return on_grid(np.array(rows, dtype=np.float64).reshape(-1, 3) / math.sqrt(12))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scanning, "COLUMNS", columns)
+        assert listed(scaled(probes), scaled(gallery), kind) == naive_top_two(scaled(probes), scaled(gallery))
+
+
+# --- all pairs -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rows", [1, 3, 64])
+def test_tiles_hold_each_nonmated_pair_once(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scanning, "ROWS", rows)
+    codes: Codes = np.sort(np.random.default_rng(0).integers(0, 6, 20))
+    seen = np.zeros((20, 20), dtype=int)
+    for left, right in pair_tiles(20):
+        tile = torch.zeros(left.stop - left.start, right.stop - right.start)
+        mark_mated(tile, codes, left, right)
+        seen[left, right] += (tile == 0).numpy()
+    expected = [[int(i < j and codes[i] != codes[j]) for j in range(20)] for i in range(20)]
+    assert seen.tolist() == expected
