@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from damnatio.cli import main, parser
+from damnatio.arguments import parser
+from damnatio.cli import main
 from damnatio.methods import METHODS
 from damnatio.recipe import configs
 

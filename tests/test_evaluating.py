@@ -87,7 +87,8 @@ def naive_threshold(scores: list[float], target: float) -> float:
 def naive_equal_error(mated: list[float], nonmated: list[float]) -> float:
     candidates = sorted({*mated, *nonmated, math.nextafter(max([*mated, *nonmated]), math.inf)})
     rates = [(share([s < c for s in mated]), share([s >= c for s in nonmated])) for c in candidates]
-    return sum(min(rates, key=lambda pair: abs(pair[0] - pair[1]))) / 2
+    missed, false = min(rates, key=lambda pair: abs(pair[0] - pair[1]))
+    return (missed + false) / 2
 
 
 def share(successes: list[bool]) -> float:
@@ -336,7 +337,8 @@ def test_no_image_is_compared_with_itself_or_a_template_that_holds_it(scale: str
     rows = evaluated_rows(table)
     scores = compared(table, np.eye(len(rows)), rows, scale)
     assert not scores.development.scores.any()
-    for group, compared_ in [*scores.mated.items(), *scores.nonmated.items(), *scores.alarms.items()]:
+    groups: list[tuple[str, Any]] = [*scores.mated.items(), *scores.nonmated.items(), *scores.alarms.items()]
+    for group, compared_ in groups:
         assert len(compared_.scores), group
         assert not compared_.scores.any(), group
     for group, searches in scores.searches.items():
