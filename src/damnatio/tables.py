@@ -84,6 +84,8 @@ class Table:
 
 
 def _column(values: Sequence[Any] | Column) -> Column:
+    if not isinstance(values, np.ndarray) and len(values) and all(isinstance(value, str) for value in values):
+        return np.array(values, dtype=object)  # NumPy's own strings lose what ends in zeros
     column = np.asarray(values)
     return column.astype(object) if column.dtype.kind in "US" else column
 
