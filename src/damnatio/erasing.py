@@ -112,20 +112,20 @@ def _partitions(request: Request, captures: Table) -> tuple[dict[str, Any], int]
     several = int(((pool == RETAIN) & (images >= 2)).sum())
     given = {name: (pool == name) for name in (TEST, DEVELOPMENT)}
     test = int((given[TEST] & (images >= 2)).sum()) if request.test else min(MOST[TEST], several // 4)
-    control = min(1_000, several - (0 if request.test else test))
-    if not everyone or control < 2 or test < 2:
+    development = int(given[DEVELOPMENT].sum()) if request.development else min(MOST[DEVELOPMENT], everyone // 4)
+    taken = 0 if request.test else test
+    retain = everyone - taken - (0 if request.development else development)
+    control = min(1_000, several - taken, retain)
+    if control < 2 or test < 2:
         raise DamnatioError(
             f"{request.test or request.retain} has too few people with two images or more to measure what is retained: "
             f"{several} in {request.retain}; at least 8 are needed, or 2 there and 2 in a test source (--test)."
         )
-    free = everyone - control - (0 if request.test else test)
-    development = int(given[DEVELOPMENT].sum()) if request.development else min(MOST[DEVELOPMENT], free // 2)
     if development < 2:
         raise DamnatioError(
             f"{request.development or request.retain} leaves fewer than two people to calibrate on: bring more faces, "
             "or a development source (--development)."
         )
-    retain = control + free - (0 if request.development else development)
     partitions: dict[str, Any] = {
         "retain": retain, "control": control, "test": test, "development": development, "distractors": 0,
         "min_images": 2, "test_min_images": 2, "development_min_images": 1, "forget_min_images": 2,
