@@ -16,8 +16,11 @@ from damnatio.importing import content_of, import_model
 from damnatio.models import load_backbone, load_card, new_backbone, put_tensors
 from damnatio.pipeline import Pipeline
 from damnatio.recipe import ModelSettings, load
+from damnatio.trunks import split
 from damnatio.workspace import Workspace
 from tests.conftest import TINY
+
+PUBLISHED = Path(__file__).resolve().parents[2] / "shared/models/mobilefacenet-facexzoo.safetensors"
 
 
 @pytest.fixture(scope="module")
@@ -144,3 +147,21 @@ def test_card_that_contradicts_the_recipe_is_told(trained: tuple[Path, Path]) ->
         import_model(settings(original), 32)
     with pytest.raises(DamnatioError, match=r"takes images of 32 pixels, and the faces have 48: correct faces.size"):
         import_model(ModelSettings(backbone="iresnet-tiny", dim=32, weights=original), 48)
+
+
+@pytest.mark.skipif(not PUBLISHED.is_file(), reason="FaceX-Zoo's weights are not here")
+def test_recipe_for_real_faces_imports_the_published_network_and_cuts_it() -> None:
+    recipe = load("lfw-mobilefacenet", [f"model.weights={PUBLISHED}"])
+    network, card = import_model(recipe.model, recipe.faces.size)
+    assert (card.colour, card.mean, card.scale, card.size, card.dim) == ("BGR", 127.5, 128.0, 112, 512)
+    pixels = np.random.default_rng(0).integers(0, 256, (2, 112, 112, 3), dtype=np.uint8)
+    bgr = (torch.from_numpy(pixels[..., ::-1].copy()).permute(0, 3, 1, 2).float() - 127.5) / 128
+    x = card.prepare(pixels, torch.device("cpu"))
+    torch.testing.assert_close(x, bgr)
+    assert recipe.forget.freeze is not None
+    trunk, tail = split(network, recipe.forget.freeze)
+    with torch.no_grad():
+        kept = trunk(x)
+        assert kept.shape == (2, 128, 14, 14)
+        rounded, whole = tail(kept.half().float()), network(x)
+    assert F.cosine_similarity(rounded, whole).min() > 0.9999
