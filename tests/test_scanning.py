@@ -202,7 +202,7 @@ def random_set(rng: np.random.Generator) -> tuple[Units, Units]:
 
 
 def duplicates(rng: np.random.Generator) -> tuple[Units, Units]:
-    some = unit(rng.integers(-1, 2, (6, 4)) + 0.5)
+    some = unit(rng.integers(-1, 2, (6, 4)).astype(np.float64) + 0.5)
     return some[rng.integers(6, size=30)], some[rng.integers(6, size=70)]
 
 
