@@ -165,6 +165,7 @@ def spoilt(value: float) -> Callable[[Stored], Stored]:
         (lambda stored: {**stored, "embeddings": stored["embeddings"].ravel().copy()}, "do not fit each other"),
         (lambda stored: {**stored, "rows": stored["rows"] + 100_000}, "belong to different runs"),
         (lambda stored: {**stored, "rows": stored["rows"] - 100_000}, "belong to different runs"),
+        (lambda stored: {name: values.repeat(2, axis=0) for name, values in stored.items()}, "a row twice"),
         (spoilt(0.0), "zero or not finite"),
         (spoilt(np.nan), "zero or not finite"),
         (spoilt(np.inf), "zero or not finite"),
