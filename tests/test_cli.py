@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from damnatio.cli import STAGES, main
+from damnatio.arguments import STAGES
+from damnatio.cli import main
 
 GROUPS_11 = {"R", "T", "Ftr-Ftr", "Ftr-Fev", "Fev-Fev", "avg(Ftr)-Fev", "FtrxFtr", "FevxFev"}
 GROUPS_1N = {"R", "T", "Ftr", "Fev"}
@@ -134,7 +135,7 @@ def test_a_folder_of_images_goes_through_the_same_stages(tmp_path: Path, face_fo
 
 
 def test_help_is_quick_to_import() -> None:
-    code = "import sys; from damnatio.cli import parser; parser().format_help(); print(*sys.modules)"
+    code = "import sys; from damnatio.arguments import parser; parser().format_help(); print(*sys.modules)"
     modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     heavy = {"torch", "numpy", "matplotlib", "pyarrow", "pydantic", "rich"} & set(modules)
     assert not heavy

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from damnatio.cli import main, parser
+from damnatio.arguments import parser
+from damnatio.cli import main
 from damnatio.methods import METHODS
 from damnatio.recipe import configs
 
@@ -26,6 +27,17 @@ def test_the_method_of_the_guide_runs_as_written(
     assert main([*command.split(), *(word for setting in settings for word in ("--set", setting))]) == 0
     page = (tmp_path / "runs/demo/report/rates.md").read_text()
     assert " AP " in page.splitlines()[2]
+
+
+def test_the_network_of_the_guide_is_adopted_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    guide = (ROOT / "docs/bring-your-own-model.md").read_text()
+    code = re.findall(r"```python\n(.*?)```", guide, flags=re.DOTALL)[0]
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "guide", "exec"), {})
+    assert (tmp_path / "mine/model.onnx").exists()
+    assert (tmp_path / "mine/card.json").exists()
+    for command in re.findall(r"^damnatio ([^\n#]+)", guide, flags=re.MULTILINE):
+        parser().parse_args(command.split())
 
 
 def test_every_method_stands_in_the_table_of_methods() -> None:

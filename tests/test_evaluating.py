@@ -11,13 +11,12 @@ import pytest
 from numpy.typing import NDArray
 
 from damnatio import calibrating, comparing
-from damnatio.comparing import NonMated
 from damnatio.errors import DamnatioError
 from damnatio.evaluating import Measured, Row, measure, reference_from, reference_of, write
 from damnatio.metrics.identification import true_positive_rate
 from damnatio.metrics.verification import acceptance_rate, threshold_at
 from damnatio.partitions import draw
-from damnatio.protocol import Comparisons, Mated, compare, evaluated_rows
+from damnatio.protocol import Comparisons, compare, evaluated_rows
 from damnatio.recipe import PartitionSettings
 from damnatio.scanning import on_grid
 from damnatio.tables import Table
@@ -338,14 +337,14 @@ def test_no_image_is_compared_with_itself_or_a_template_that_holds_it(scale: str
     rows = evaluated_rows(table)
     scores = compared(table, np.eye(len(rows)), rows, scale)
     assert not scores.development.scores.any()
-    groups: list[Mated | NonMated] = [*scores.mated.values(), *scores.nonmated.values(), *scores.alarms.values()]
-    for group in groups:
-        assert len(group.scores)
-        assert not group.scores.any()
-    for name, searches in scores.searches.items():
-        assert len(searches.own), name
-        assert not searches.own.any(), name
-        assert not searches.best.any(), name
+    groups: list[tuple[str, Any]] = [*scores.mated.items(), *scores.nonmated.items(), *scores.alarms.items()]
+    for group, compared_ in groups:
+        assert len(compared_.scores), group
+        assert not compared_.scores.any(), group
+    for group, searches in scores.searches.items():
+        assert len(searches.own), group
+        assert not searches.own.any(), group
+        assert not searches.best.any(), group
 
 
 def test_evaluation_at_the_small_scale_does_not_see_identities_of_the_large_one() -> None:

@@ -247,3 +247,34 @@ def test_written_tables_say_who_is_too_small_to_split(tmp_path: Path) -> None:
     said = json.loads((tmp_path / "counts.json").read_text())
     assert said == Table.read(tmp_path / "counts.parquet").rows() == counts(table, SCALES).rows()
     assert [row["F train only"] for row in said] == [2, 5]
+
+
+def test_who_asks_for_fewer_images_is_drawn_after_who_asks_for_more() -> None:
+    """Everybody with two images or more has a part, and the development set and the distractors are of one image."""
+    sizes = [1] * 12 + [2] * 5 + [3] * 2 + [4] * 6 + [9] * 3
+    names = [f"p{i:02d}" for i, size in enumerate(sizes) for _ in range(size)]
+    images = [f"p{i:02d}/{j}.png" for i, size in enumerate(sizes) for j in range(size)]
+    faces = Table({"image": images, "identity": names, "kept": np.ones(len(names), dtype=bool)})
+    settings = PartitionSettings(
+        retain=7,
+        control=7,
+        test=7,
+        test_min_images=2,
+        development=8,
+        development_min_images=1,
+        distractors=4,
+        scales={"S1": 2},
+        forget_min_images=9,
+    )
+    for seed in range(5):
+        table = draw(faces, settings, seed)
+        counted = {part: sorted(Counter(table["identity"][table["partition"] == part]).values()) for part in "FRTDG-"}
+        assert counted == {
+            "F": [9, 9],
+            "R": [4, 4, 4, 4, 4, 4, 9],
+            "T": [2, 2, 2, 2, 2, 3, 3],
+            "D": [1] * 8,
+            "G": [1] * 4,
+            "-": [],
+        }
+        assert len({name for name, role in zip(table["identity"], table["role"], strict=True) if role == "probe"}) == 14

@@ -8,8 +8,10 @@ import pytest
 
 from damnatio.errors import DamnatioError
 from damnatio.faces.base import Faces, Images
+from damnatio.inputs import Pixels, Rows
 from damnatio.methods.base import ForgetSet
-from damnatio.sampling import Batches, ForgetSampler, RetainSampler, Rows
+from damnatio.models import Card
+from damnatio.sampling import Batches, ForgetSampler, RetainSampler
 
 SIZES = {10: 1, 11: 2, 12: 5, 13: 1, 14: 9, 15: 4, 16: 3}
 """Forget images of each identity; two have a single one."""
@@ -136,14 +138,15 @@ class Memory:
 
 def batches(flip: bool = True, forget: bool = True, seed: int = 1) -> Batches:
     sampler = ForgetSampler(forget_set(SIZES), 3, 3, seed) if forget else None
-    return Batches(cast(Faces, Memory()), retain_sampler(), sampler, flip, seed)
+    pixels = Pixels(cast(Faces, Memory()), Card(backbone="iresnet-tiny", dim=2, size=8))
+    return Batches(pixels, retain_sampler(), sampler, flip, seed)
 
 
 def test_batch_is_the_retain_images_and_then_the_forget_images() -> None:
     batch = batches(flip=False)[3]
     rows, labels = retain_sampler()(3)
     forget_rows, forget_identities = ForgetSampler(forget_set(SIZES), 3, 3, seed=1)(3)
-    assert np.array_equal(batch.images, PIXELS[np.concatenate([rows, forget_rows])])
+    assert np.array_equal(batch.inputs, PIXELS[np.concatenate([rows, forget_rows])])
     assert batch.labels.tolist() == labels.tolist()
     assert batch.forget_rows.tolist() == forget_rows.tolist()
     assert batch.forget_identities.tolist() == forget_identities.tolist()
@@ -151,7 +154,7 @@ def test_batch_is_the_retain_images_and_then_the_forget_images() -> None:
 
 def test_batch_without_a_method_holds_retain_images_only() -> None:
     batch = batches(flip=False, forget=False)[0]
-    assert len(batch.images) == 5
+    assert len(batch.inputs) == 5
     assert len(batch.forget_rows) == len(batch.forget_identities) == 0
 
 
@@ -159,7 +162,7 @@ def test_flipped_image_is_mirrored_left_to_right_and_about_half_are() -> None:
     before = PIXELS.copy()
     flipped = total = 0
     for step in range(40):
-        plain, mirrored = batches(flip=False)[step].images, batches()[step].images
+        plain, mirrored = batches(flip=False)[step].inputs, batches()[step].inputs
         for original, image in zip(plain, mirrored, strict=True):
             turned = not np.array_equal(image, original)
             assert np.array_equal(image, original[:, ::-1] if turned else original)
@@ -171,14 +174,14 @@ def test_flipped_image_is_mirrored_left_to_right_and_about_half_are() -> None:
 
 def test_flips_are_decided_by_seed_and_step() -> None:
     data = batches()
-    late = data[9].images.copy()
+    late = data[9].inputs.copy()
     data[2]
-    assert np.array_equal(data[9].images, late)
-    assert np.array_equal(batches()[9].images, late)
-    assert not np.array_equal(batches(flip=False)[9].images, late)
+    assert np.array_equal(data[9].inputs, late)
+    assert np.array_equal(batches()[9].inputs, late)
+    assert not np.array_equal(batches(flip=False)[9].inputs, late)
 
 
 def test_each_step_has_flips_of_its_own() -> None:
     plain, mirrored = batches(flip=False), batches()
-    turned = [(plain[step].images[:5] != mirrored[step].images[:5]).any(axis=(1, 2, 3)) for step in range(20)]
+    turned = [(plain[step].inputs[:5] != mirrored[step].inputs[:5]).any(axis=(1, 2, 3)) for step in range(20)]
     assert len({tuple(pattern.tolist()) for pattern in turned}) > 5

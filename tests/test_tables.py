@@ -128,3 +128,28 @@ def test_codes_are_places_among_the_sorted_values() -> None:
     codes, values = codes_of(np.array(["b", "a", "b", "c"], dtype=object))
     assert codes.tolist() == [1, 0, 1, 2]
     assert values.tolist() == ["a", "b", "c"]
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(texts, max_size=12))
+def test_codes_of_strings_are_those_that_numpy_finds(values: list[str]) -> None:
+    column = np.array(values, dtype=object)
+    codes, distinct = codes_of(column)
+    wanted, inverse = np.unique(column, return_inverse=True)
+    assert distinct.tolist() == wanted.tolist() == sorted(set(values))
+    assert codes.tolist() == inverse.tolist()
+
+
+def test_equal_strings_of_a_table_read_are_one_object(tmp_path: Path) -> None:
+    """At millions of rows and a few identities, a string a row would take more memory than all else."""
+    Table({"identity": ["an identity", "another", "an identity"]}).write(tmp_path / "t.parquet")
+    first, other, again = Table.read(tmp_path / "t.parquet")["identity"]
+    assert first is again
+    assert first is not other
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.tuples(texts, st.integers(-3, 3)), min_size=1, max_size=12))
+def test_rows_are_sorted_as_python_sorts_them(rows: list[tuple[str, int]]) -> None:
+    table = Table.of_rows(["name", "number"], rows).sorted_by("name", "number")
+    assert list(zip(table["name"], table["number"], strict=True)) == sorted(rows)

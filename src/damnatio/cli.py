@@ -8,80 +8,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from damnatio.arguments import parser
 from damnatio.errors import DamnatioError
 
 if TYPE_CHECKING:
     from damnatio.pipeline import Pipeline
-
-STAGES: dict[str, str] = {
-    "faces": "1  index the images of the source, keep what can be read",
-    "captures": "2  find which images of an identity were taken at one moment",
-    "partitions": "3  draw retain, test, development, distractors and forget sets",
-    "train": "4  train f* on the retain identities",
-    "forget": "5  alter f* by each method at each scale",
-    "embed": "6  embed every image that is compared",
-    "evaluate": "7  compare, calibrate and measure",
-    "report": "8  tables, figures and one page",
-}
-
-EPILOG = """\
-examples:
-  damnatio demo                                       the whole experiment on rendered faces
-  damnatio run configs/demo.yaml --set seed=2         a recipe, with one setting changed
-  damnatio run my.yaml --set faces.source=folder --set faces.root=~/faces
-  damnatio train demo                                 one stage, on what the earlier ones left
-  damnatio faces --sheet sheet.png                    look at the faces
-  damnatio findings runs/demo                         the paper's findings, judged on a run
-  damnatio ls methods                                 what there is to choose from
-
-A stage that was computed is never computed again; one that is missing is computed first.
-"""
-
-
-def parser() -> argparse.ArgumentParser:
-    top = argparse.ArgumentParser(
-        prog="damnatio",
-        description="Make a face recognition model forget chosen people, and prove it.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    top.add_argument("--version", action="store_true", help="print the version and leave")
-    verbs = top.add_subparsers(dest="verb", metavar="VERB")
-    verbs.add_parser("demo", parents=[_common(None)], help="run the embedded recipe, all stages")
-    verbs.add_parser("run", parents=[_common("")], help="run a recipe, all stages")
-    for verb, text in STAGES.items():
-        stage = verbs.add_parser(verb, parents=[_common("demo")], help=text, description=text[3:] + ".")
-        if verb == "faces":
-            stage.add_argument("--sheet", type=Path, metavar="PNG", help="draw identities as rows, images as columns")
-            stage.add_argument("--rows", type=_positive, default=10, help="identities on the sheet (10)")
-            stage.add_argument("--columns", type=_positive, default=10, help="images of each (10)")
-    found = verbs.add_parser("findings", help="check the paper's eight findings on one or more finished runs")
-    found.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folders of runs; several compare backbones")
-    listing = verbs.add_parser("ls", help="list methods, backbones, heads, sources or recipes")
-    listing.add_argument("kind", choices=["methods", "backbones", "heads", "sources", "recipes"])
-    return top
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"a whole number from 1 up, not {text!r}")
-    return int(text)
-
-
-def _common(recipe: str | None) -> argparse.ArgumentParser:
-    """Options of every verb that works on a recipe; `recipe` is the default one, "" for none, None for no choice."""
-    common = argparse.ArgumentParser(add_help=False)
-    if recipe is not None:
-        text = "a recipe: a YAML file, or a name that `damnatio ls recipes` shows"
-        if recipe:
-            common.add_argument("recipe", nargs="?", default=recipe, metavar="RECIPE", help=f"{text} ({recipe})")
-        else:
-            common.add_argument("recipe", metavar="RECIPE", help=text)
-    common.add_argument(
-        "--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="change one setting; may be repeated"
-    )
-    common.add_argument("--run", type=Path, metavar="FOLDER", help="where the run lives (runs/<name of the recipe>)")
-    return common
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -96,13 +27,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         top.print_help()
         return 0
     try:
-        if options.verb == "ls":
-            return _list(options.kind)
-        return _findings(options.runs) if options.verb == "findings" else _work(options)
+        return _OTHERS.get(options.verb, _work)(options)
     except DamnatioError as error:
         return _fail(str(error))
     except KeyboardInterrupt:
-        return _fail("Interrupted. What was computed is kept: the same command goes on from there.", 130)
+        kept = "" if options.verb == "benchmark" else " What was computed is kept: the same command goes on from there."
+        return _fail(f"Interrupted.{kept}", 130)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -121,16 +51,48 @@ def _fail(sentence: str, code: int = 2) -> int:
     return code
 
 
+def _forget(options: argparse.Namespace) -> int:
+    if len(options.what) < 2:
+        options.recipe = options.what[0] if options.what else "demo"
+        return _work(options)
+    if len(options.what) != 3:
+        raise DamnatioError(
+            "forget takes a recipe, or three paths: a model, the people to forget, and faces to retain."
+        )
+    print(f"damnatio forget: {options.what[1]} from {options.what[0]}", flush=True)  # before torch is there
+    from damnatio.erasing import Request, erase
+
+    model, people, retain = map(Path, options.what)
+    others = (options.development, options.test, options.method, options.freeze, options.resize, options.set)
+    request = Request(model, people, retain, *others)
+    done = erase(request, options.run or options.out, say=lambda line: print(line, flush=True))
+    _show(done.pipeline)
+    print(f"Altered model: {done.file}")
+    return 0
+
+
 def _work(options: argparse.Namespace) -> int:
-    print(f"damnatio {options.verb}: recipe {getattr(options, 'recipe', 'demo')}", flush=True)  # before torch is there
+    if options.verb == "evaluate" and (options.embeddings or options.protocol):
+        return _recheck(options)
+    source = getattr(options, "recipe", "demo")
+    data = options.verb == "faces" and _is_data(source)
+    print(f"damnatio {options.verb}: {'' if data else 'recipe '}{source}", flush=True)  # before torch is there
     from damnatio.pipeline import Pipeline
-    from damnatio.recipe import load
+    from damnatio.recipe import load, of_faces
     from damnatio.workspace import Workspace
 
-    recipe = load(getattr(options, "recipe", "demo"), options.set)
+    recipe = of_faces(source, options.set) if data else load(source, options.set)
     with Workspace(options.run or Path("runs") / recipe.name, say=lambda line: print(line, flush=True)) as workspace:
         _VERBS[options.verb](Pipeline(recipe, workspace), options)
     return 0
+
+
+def _is_data(source: str) -> bool:
+    """Whether the faces themselves are named; a name that `damnatio ls recipes` shows stays a recipe."""
+    from damnatio.faces.detection import is_source
+    from damnatio.recipe import configs
+
+    return is_source(source) and source not in {recipe.stem for recipe in configs().glob("*.yaml")}
 
 
 def _faces(pipeline: "Pipeline", options: argparse.Namespace) -> None:
@@ -156,12 +118,43 @@ def _every_model(stage: str) -> Callable[["Pipeline", argparse.Namespace], None]
     return work
 
 
+def _recheck(options: argparse.Namespace) -> int:
+    if not (options.embeddings and options.protocol):
+        raise DamnatioError("A recheck needs both --embeddings and --protocol.")
+    from rich.console import Console
+    from rich.table import Table as Shown
+
+    from damnatio.rechecking import recheck
+    from damnatio.recipe import load
+
+    recipe = load(options.recipe, options.set)
+    found = recheck(recipe, options.embeddings, options.protocol, options.scale, options.original, options.out)
+    shown = Shown(box=None, header_style="bold", pad_edge=False)
+    for name in ("task", "group", "at", "metric", "value", "n", "95 % (subjects)", "95 % (Wilson)"):
+        shown.add_column(name, justify="right" if name in ("at", "value", "n") else "left")
+    for task, group, point, metric, value, count, _, *ends in found.rows:
+        spans = ["" if low != low else f"[{low:.4f}, {high:.4f}]" for low, high in (ends[:2], ends[2:])]
+        at = "" if point != point else f"{point:g}"
+        shown.add_row(task, group, at, metric, f"{value:.6f}", f"{count:,}", *spans)
+    Console(width=None if sys.stdout.isatty() else 160, markup=False).print(shown)
+    for warning in found.warnings:
+        print(f"{warning['task']} {warning['group']}: {warning['warning']}")
+    print(f"results       {options.out / 'results.csv'}")
+    return 0
+
+
 def _report(pipeline: "Pipeline", options: argparse.Namespace) -> None:
+    pipeline.report()
+    _show(pipeline)
+
+
+def _show(pipeline: "Pipeline") -> None:
+    """The tables of a finished report."""
     from rich.console import Console
 
     from damnatio.reporting import terminal_tables
 
-    folder = pipeline.report()
+    folder = pipeline.workspace.folder / "report"
     console = Console(width=None if sys.stdout.isatty() else 200)
     console.print()
     for table in terminal_tables(pipeline.recipe, folder):
@@ -184,7 +177,8 @@ _VERBS: dict[str, Callable[["Pipeline", argparse.Namespace], None]] = {
 }
 
 
-def _list(kind: str) -> int:
+def _list(options: argparse.Namespace) -> int:
+    kind = options.kind
     if kind == "recipes":
         from damnatio.recipe import configs
 
@@ -210,14 +204,70 @@ def _list(kind: str) -> int:
     return 0
 
 
-def _findings(runs: Sequence[Path]) -> int:
+def _findings(options: argparse.Namespace) -> int:
     from damnatio.findings import judge, markdown
     from damnatio.reporting import read_report
 
-    print(markdown(judge([read_report(run / "report") for run in runs])), end="")
+    print(markdown(judge([read_report(run / "report") for run in options.runs])), end="")
+    return 0
+
+
+def _export(options: argparse.Namespace) -> int:
+    from damnatio.exporting import export
+    from damnatio.importing import import_model
+    from damnatio.recipe import model_settings
+
+    backbone, card = import_model(model_settings(options.model, options.set))
+    written = export(backbone, card, options.out)
+    print(f"{options.out}: {card.backbone}, {card.dim} values, {written.sha256[:16]}; its card lies beside it")
+    if written.parity is not None:
+        print(f"torch and onnxruntime differ by {written.parity:.1e} of the embedding's length")
+        if (card.colour, card.mean, card.scale) not in (("RGB", 127.5, 127.5), ("RGB", 0.0, 1.0)):
+            fed = f"{card.colour}, (x - {card.mean:g}) / {card.scale:g}"
+            print(f"The model is fed {fed}; InsightFace's client feeds RGB, (x - 127.5) / 127.5.")
+    return 0
+
+
+def _check(options: argparse.Namespace) -> int:
+    from damnatio.checking import check, text
+    from damnatio.faces import SOURCES
+    from damnatio.importing import import_model
+    from damnatio.recipe import face_settings, model_settings
+
+    backbone, card = import_model(model_settings(options.model, options.set))
+    settings = face_settings(options.faces, card.size)
+    print(text(*check(backbone, card, SOURCES.get(settings.source)(settings))))
+    return 0
+
+
+def _benchmark(options: argparse.Namespace) -> int:
+    print(f"damnatio benchmark: {options.model} on {options.source}", flush=True)  # before torch is there
+    from damnatio.benchmarking import Options, as_json, benchmark, lines
+    from damnatio.workspace import write_atomically
+
+    chosen = Options(
+        options.pairs, options.draw_pairs, options.seed, not options.no_flip, options.batch, options.scores, options.set
+    )
+    result = benchmark(options.model, options.source, chosen)
+    for line in lines(result):
+        print(line)
+    if options.json:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(options.json, as_json(result))
     return 0
 
 
 def _first_comment(path: Path) -> str:
     first = path.read_text().split("\n", 1)[0]
     return first.removeprefix("#").strip() if first.startswith("#") else ""
+
+
+_OTHERS: dict[str, Callable[[argparse.Namespace], int]] = {
+    "findings": _findings,
+    "benchmark": _benchmark,
+    "export": _export,
+    "check": _check,
+    "forget": _forget,
+    "ls": _list,
+}
+"""verbs that need no recipe"""

@@ -1,5 +1,6 @@
 """Stage 6: images to embeddings, unit vectors in float32, with the rows they belong to."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from damnatio.errors import DamnatioError
-from damnatio.faces.base import Faces
+from damnatio.faces.base import Faces, Images
+from damnatio.inputs import Inputs, Pixels
 from damnatio.models import Card, save_tensors
 from damnatio.progress import progress
 from damnatio.tables import Table
@@ -22,18 +24,36 @@ FILE = "embeddings.safetensors"
 def embed(
     backbone: nn.Module, card: Card, faces: Faces, rows: NDArray[np.int64], batch: int, title: str = ""
 ) -> NDArray[np.float32]:
-    """f(x) of the images at these rows. The network is left in the mode it was found in."""
+    """f(x) of the images at these rows."""
+    return embed_inputs(backbone, Pixels(faces, card), card.dim, rows, batch, title)
+
+
+def embed_inputs(
+    backbone: nn.Module, inputs: Inputs, dim: int, rows: NDArray[np.int64], batch: int, title: str = ""
+) -> NDArray[np.float32]:
+    """The same from any inputs, in `dim` dimensions. The network is left in the mode it was found in."""
     device = next(backbone.parameters()).device
     training = backbone.training
     backbone.eval()
-    units = np.empty((len(rows), card.dim), dtype=np.float32)
+    units = np.empty((len(rows), dim), dtype=np.float32)
     with torch.inference_mode(), progress(title, len(rows) if title else 0, "images") as advance:
         for start in range(0, len(rows), batch):
             part = rows[start : start + batch]
-            raw = backbone(card.prepare(faces.read(part), device)).float()
+            raw = backbone(inputs.prepare(inputs.read(part), device)).float()
             units[start : start + len(part)] = F.normalize(raw, dim=1).cpu().numpy()
             advance(len(part))
     backbone.train(training)
+    return units
+
+
+def embed_batch(backbone: nn.Module, card: Card, images: Images, flip: bool = False) -> NDArray[np.float32]:
+    """Unit vectors of some images: f(x), or f(x) + f(x mirrored) as face benchmarks take it."""
+    with torch.inference_mode():
+        x = card.prepare(images, next(backbone.parameters()).device)
+        raw = backbone(x).float()
+        if flip:
+            raw = raw + backbone(x.flip(3)).float()
+        units: NDArray[np.float32] = F.normalize(raw, dim=1).cpu().numpy()
     return units
 
 
@@ -42,11 +62,10 @@ def save_embeddings(units: NDArray[np.float32], rows: NDArray[np.int64], folder:
 
 
 def load_embeddings(path: Path, partitions: Table) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Unit vectors in float64, normalised again there: scores near 1 tie in float32. A vector of no length or with a
-    value that is no number has no direction, and its image is named."""
+    """Unit vectors in float64, and their rows in the table of partitions."""
     try:
         tensors = load_file(path)
-        units, rows = tensors["embeddings"].astype(np.float64), tensors["rows"].astype(np.int64)
+        units, rows = tensors["embeddings"], tensors["rows"].astype(np.int64)
     except (OSError, SafetensorError) as error:
         raise DamnatioError(f"{path} is not a readable safetensors file ({error}).") from error
     except KeyError as error:
@@ -57,11 +76,19 @@ def load_embeddings(path: Path, partitions: Table) -> tuple[NDArray[np.float64],
         raise DamnatioError(f"{path} names rows that the table of partitions has not: they belong to different runs.")
     if len(np.unique(rows)) < len(rows):
         raise DamnatioError(f"{path} names a row twice: an image would be compared with itself.")
-    lengths = np.linalg.norm(units, axis=1)
+    return in_float64(units, lambda place: f"the image {partitions['image'][rows[place]]}", path), rows
+
+
+def in_float64(units: NDArray[np.float32], whose: Callable[[int], str], where: Path) -> NDArray[np.float64]:
+    """Unit vectors normalised again in float64: scores near 1 tie in float32. A vector of no length or with a value
+    that is no number has no direction, and it is named."""
+    double: NDArray[np.float64] = units.astype(np.float64)
+    lengths = np.linalg.norm(double, axis=1)
     bad = np.flatnonzero(~np.isfinite(lengths) | (lengths == 0))
     if len(bad):
         raise DamnatioError(
-            f"{len(bad)} embeddings in {path} are zero or not finite, first that of the image "
-            f"{partitions['image'][rows[bad[0]]]}: the model has diverged."
+            f"{len(bad)} embeddings in {where} are zero or not finite, first that of {whose(bad[0])}: "
+            "the model has diverged."
         )
-    return units / lengths[:, None], rows
+    double /= lengths[:, None]
+    return double

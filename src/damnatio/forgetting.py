@@ -1,6 +1,7 @@
 """Stage 5: f*, a forget set and a method to f: the job that the training loop runs."""
 
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import torch
@@ -8,6 +9,7 @@ import torch
 from damnatio.captures import groups_of
 from damnatio.errors import DamnatioError
 from damnatio.faces.base import Faces
+from damnatio.inputs import Inputs, Pixels, Rows
 from damnatio.methods import METHODS
 from damnatio.methods.base import ForgetSet
 from damnatio.models import load_backbone, load_head
@@ -15,6 +17,7 @@ from damnatio.partitions import at_scale, retain_set
 from damnatio.recipe import Recipe, method_settings
 from damnatio.tables import Table, codes_of
 from damnatio.training import Forgetting, Job
+from damnatio.trunks import Activations, split
 
 
 def forget_set(partitions: Table, scales: dict[str, int], scale: str) -> ForgetSet:
@@ -23,8 +26,18 @@ def forget_set(partitions: Table, scales: dict[str, int], scale: str) -> ForgetS
     return ForgetSet(seen["row"].astype(np.int64), codes_of(seen["identity"])[0])
 
 
-def forgetting_job(recipe: Recipe, faces: Faces, partitions: Table, original: Path, scale: str, label: str) -> Job:
-    """Fine-tuning of f* under the row `label` of the recipe at a scale."""
+def training_rows(partitions: Table) -> Rows:
+    """Of every image that fine-tuning reads at some scale."""
+    return np.concatenate(
+        [retain_set(partitions)[0], partitions["row"][partitions["role"] == "train"].astype(np.int64)]
+    )
+
+
+def forgetting_job(
+    recipe: Recipe, faces: Faces, partitions: Table, original: Path, scale: str, label: str, trunk: Path | None = None
+) -> Job:
+    """Fine-tuning of f* under the row `label` of the recipe at a scale; of its tail alone, where the activations of its
+    `trunk` were kept."""
     settings = method_settings(recipe, label)
     images = forget_set(partitions, recipe.partitions.scales, scale)
     kind = METHODS.get(settings.method)
@@ -36,9 +49,14 @@ def forgetting_job(recipe: Recipe, faces: Faces, partitions: Table, original: Pa
             f"{name} among them: raise partitions.forget_min_images or partitions.forget_train."
         )
     torch.manual_seed(recipe.seed)
-    backbone, card = load_backbone(original)
+    whole, card = load_backbone(original)
     frozen, _ = load_backbone(original)
     frozen.requires_grad_(False)
+    backbone, inputs = whole, cast(Inputs, Pixels(faces, card))
+    if trunk is not None:
+        assert recipe.forget.freeze is not None
+        backbone, frozen = (split(network, recipe.forget.freeze)[1] for network in (whole, frozen))
+        inputs = Activations(trunk)
     head = load_head(recipe.model, original)
     method = kind(settings, images, head)
     rows, labels = retain_set(partitions)
@@ -46,8 +64,10 @@ def forgetting_job(recipe: Recipe, faces: Faces, partitions: Table, original: Pa
         title=f"{scale} {label}",
         backbone=backbone,
         head=head,
-        card=card.model_copy(update={"origin": f"{card.sha256[:16]} altered by {label} at {scale}", "sha256": ""}),
-        faces=faces,
+        card=card.model_copy(
+            update={"origin": f"{card.sha256[:16]} ({card.origin}) altered by {label} at {scale}", "sha256": ""}
+        ),
+        inputs=inputs,
         rows=rows,
         labels=labels,
         settings=recipe.forget,
@@ -61,4 +81,5 @@ def forgetting_job(recipe: Recipe, faces: Faces, partitions: Table, original: Pa
             images_per_identity=recipe.forget.images_per_identity,
             freeze_batch_norm=recipe.forget.batch_norm == "frozen",
         ),
+        whole=whole,
     )

@@ -1,14 +1,19 @@
-"""A model on disk: weights as safetensors, and a card with all that is needed to use them."""
+"""A model on disk: its weights, and a card with all that is needed to use them.
+
+A folder holds `model.safetensors`, or `model.onnx` where the network came as an ONNX graph, with `card.json`; a single
+file has its card beside it, `<file>.card.json`.
+"""
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
@@ -16,12 +21,17 @@ from torch import Tensor, nn
 from damnatio.backbones import BACKBONES
 from damnatio.devices import device
 from damnatio.errors import DamnatioError
+from damnatio.exchange.graph import GraphNetwork
+from damnatio.exchange.onnx_files import parity_of, read_network, write_network
 from damnatio.heads import HEADS
 from damnatio.heads.base import Head
 from damnatio.recipe import ModelSettings
 from damnatio.workspace import atomic_file, write_atomically
 
-WEIGHTS, HEAD, CARD = "model.safetensors", "head.safetensors", "card.json"
+WEIGHTS, GRAPH, HEAD, CARD = "model.safetensors", "model.onnx", "head.safetensors", "card.json"
+
+ONNX = "onnx"
+"""the backbone of a card whose network is the graph of its file"""
 
 
 class Card(BaseModel):
@@ -30,13 +40,22 @@ class Card(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     backbone: str
-    dim: int
-    size: int
-    colour: str = "RGB"
+    dim: int = Field(ge=1)
+    size: int = Field(ge=1)
+    colour: Literal["RGB", "BGR"] = "RGB"
     mean: float = 127.5
-    scale: float = 127.5
+    scale: float = Field(127.5, gt=0)
     origin: str = ""
+    licence: str = ""
     sha256: str = ""
+    parity: float | None = None
+    """of an ONNX file: the most that torch and onnxruntime differ by, as a share of the embedding's length"""
+
+    def fed_as(self, settings: ModelSettings) -> "Card":
+        """The card with what the recipe says of the feeding and the licence."""
+        feeding = {"colour": settings.colour, "mean": settings.mean, "scale": settings.deviation}
+        said = {**feeding, "licence": settings.licence}
+        return self.model_copy(update={key: value for key, value in said.items() if value is not None})
 
     def prepare(self, images: NDArray[np.uint8], device: torch.device) -> Tensor:
         """uint8 RGB [n, size, size, 3] as the network takes them: float [n, 3, size, size]."""
@@ -73,42 +92,99 @@ def save_tensors(tensors: dict[str, Tensor], path: Path, metadata: dict[str, str
 
 
 def save_model(backbone: nn.Module, head: Head | None, card: Card, folder: Path) -> None:
-    save_tensors(backbone.state_dict(), folder / WEIGHTS)
+    parity = None
+    if isinstance(backbone, GraphNetwork):
+        path = folder / GRAPH
+        write_network(backbone, path)
+        parity = parity_of(backbone, path, card.size)
+    else:
+        path = folder / WEIGHTS
+        save_tensors(backbone.state_dict(), path)
     if head is not None:
         save_tensors(head.state_dict(), folder / HEAD)
-    digest = hashlib.sha256((folder / WEIGHTS).read_bytes()).hexdigest()
-    text = card.model_copy(update={"sha256": digest}).model_dump_json(indent=1)
-    write_atomically(folder / CARD, text + "\n")
+    write_card(card.model_copy(update={"sha256": digest_of(path), "parity": parity}), folder / CARD)
+
+
+def write_card(card: Card, path: Path) -> None:
+    write_atomically(path, card.model_dump_json(indent=1, exclude_none=True) + "\n")
+
+
+def card_beside(path: Path) -> Path | None:
+    """Where the card of a weight file lies, if it has one."""
+    places = (path.with_name(f"{path.name}.{CARD}"), path.with_name(CARD))
+    return next((place for place in places if place.is_file()), None)
+
+
+def read_card(path: Path) -> Card:
+    try:
+        return Card.model_validate(json.loads(path.read_text()))
+    except (OSError, ValueError) as error:
+        raise DamnatioError(f"{path} is not a readable model card ({' '.join(str(error).split())[:200]}).") from error
 
 
 def load_card(folder: Path) -> Card:
-    return Card.model_validate(json.loads((folder / CARD).read_text()))
+    return read_card(folder / CARD)
+
+
+def weights_in(folder: Path) -> Path:
+    """The weight file of a model folder."""
+    return folder / GRAPH if (folder / GRAPH).is_file() else folder / WEIGHTS
+
+
+def digest_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def load_backbone(folder: Path) -> tuple[nn.Module, Card]:
     """The network of a folder that `save_model` wrote, in evaluation mode."""
     card = load_card(folder)
+    if card.backbone == ONNX:
+        return read_network(folder / GRAPH)[0].to(device()), card
     backbone = new_backbone(card.backbone, card.size, card.dim)
     load_weights(backbone, folder / WEIGHTS)
     return backbone.to(device()).eval(), card
 
 
 def load_head(settings: ModelSettings, folder: Path) -> Head:
-    weights = _tensors(folder / HEAD)
+    weights = read_tensors(folder / HEAD)
     head = new_head(settings, len(weights["weight"]))
     head.load_state_dict(weights)
     return head.to(device())
 
 
 def load_weights(module: nn.Module, path: Path) -> None:
-    tensors = _tensors(path)
-    try:
-        module.load_state_dict(tensors)
-    except RuntimeError as error:
-        raise DamnatioError(f"{path} does not fit the network: {' '.join(str(error).split())[:400]}.") from error
+    put_tensors(module, read_tensors(path), path)
 
 
-def _tensors(path: Path) -> dict[str, Any]:
+def put_tensors(module: nn.Module, tensors: Mapping[str, Tensor], path: Path, name: str = "") -> None:
+    """The tensors into the network, all of them and no other; what does not fit is told in one sentence."""
+    wanted = module.state_dict()
+    faults = {
+        "missing": [name for name in wanted if name not in tensors],
+        "foreign": [name for name in tensors if name not in wanted],
+        "of another shape": [
+            f"{name} ({_shape(tensors[name])} for {_shape(wanted[name])})"
+            for name in wanted
+            if name in tensors and tensors[name].shape != wanted[name].shape
+        ],
+    }
+    told = [
+        f"{len(names)} tensors are {fault}: {', '.join(names[:3])}{', ...' if len(names) > 3 else ''}"
+        for fault, names in faults.items()
+        if names
+    ]
+    if told:
+        network = f"the network{' ' + name if name else ''}"
+        raise DamnatioError(f"{path} does not fit {network}: {'; '.join(told)}. Check model.backbone and model.dim.")
+    module.load_state_dict(tensors)
+
+
+def _shape(tensor: Tensor) -> str:
+    return "x".join(map(str, tensor.shape)) or "a number"
+
+
+def read_tensors(path: Path) -> dict[str, Any]:
     try:
         tensors: dict[str, Any] = load_file(path)
     except (OSError, SafetensorError) as error:

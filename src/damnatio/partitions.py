@@ -29,16 +29,20 @@ RETAIN, TEST, DEVELOPMENT, DISTRACTOR, FORGET, UNUSED = "R", "T", "D", "G", "F",
 
 
 def draw(captures: Table, settings: PartitionSettings, seed: int) -> Table:
-    """The partition of every image. The scarcest parts are drawn first: forget, then test, development and control."""
+    """The partition of every image. The scarcest parts are drawn first: forget, then test, development and control,
+    and of these three the one that asks for more images before the one that asks for fewer."""
     codes, identities = codes_of(captures["identity"])
     images = np.bincount(codes)
     instances = np.bincount(codes, weights=captures["kept"]).astype(np.int64)
     rng = np.random.default_rng([seed, 3])
     order = rng.permutation(len(identities))
     part = np.full(len(identities), UNUSED, dtype=object)
-    enough = images >= settings.min_images
+
+    pool = np.array([str(name).split("/", 1)[0] for name in identities])
 
     def take(partition: str, count: int, allowed: NDArray[np.bool_], what: str) -> NDArray[np.int64]:
+        if settings.pools:
+            allowed = allowed & (pool == settings.pools.get(partition, settings.pools["R"]))  # type: ignore[call-overload]
         free = order[(part[order] == UNUSED) & allowed[order]]
         if len(free) < count:
             raise DamnatioError(
@@ -50,16 +54,23 @@ def draw(captures: Table, settings: PartitionSettings, seed: int) -> Table:
         return taken
 
     sizes = sorted(settings.scales.items(), key=lambda item: item[1])
-    at_least = f"with at least {settings.min_images} images"
     forget = take(
         FORGET,
         sizes[-1][1],
         instances >= settings.forget_min_images,
         f"forget identities with at least {settings.forget_min_images} capture instances",
     )
-    take(TEST, settings.test, enough, f"test identities {at_least}")
-    take(DEVELOPMENT, settings.development, enough, f"development identities {at_least}")
-    control = take(RETAIN, settings.control, enough, f"retain control identities {at_least}")
+    wanted = [
+        (settings.test_min_images or settings.min_images, TEST, settings.test, "test"),
+        (settings.development_min_images or settings.min_images, DEVELOPMENT, settings.development, "development"),
+        (settings.min_images, RETAIN, settings.control, "retain control"),
+    ]
+    drawn = {}
+    for least, partition, count, what in sorted(wanted, key=lambda part: -part[0]):
+        drawn[partition] = take(
+            partition, count, images >= least, f"{what} identities with at least {least} image{'s' * (least > 1)}"
+        )
+    control = drawn[RETAIN]
     rest = take(RETAIN, settings.retain - settings.control, images >= 1, "further retain identities")
     take(DISTRACTOR, settings.distractors, images >= 1, "distractors")
 

@@ -8,6 +8,7 @@ renderer: an edit computes them anew. The code of the other stages up to the tra
 again because a comment changed. A change there that alters results raises `version`.
 """
 
+import re
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
@@ -62,23 +63,47 @@ class Pipeline:
         return self._stage("3-partitions", "all", {**_plain(settings), "seed": seed}, {"captures": captures}, build)
 
     def original(self) -> Output:
-        """f*: trained on the retain identities."""
+        """f*: trained on the retain identities, or imported."""
         recipe = self.recipe
         faces, partitions = self.faces(), self.partitions()
 
         def build(folder: Path) -> None:
+            from damnatio.importing import import_original
             from damnatio.training import fit, original_job, set_threads
 
             set_threads(recipe.threads)
-            fit(original_job(recipe, self.images(faces), self._table(partitions)), folder)
+            if recipe.model.weights:
+                import_original(recipe, self.images(faces), self._table(partitions), folder)
+            else:
+                fit(original_job(recipe, self.images(faces), self._table(partitions)), folder, self.workspace.say)
 
-        return self._stage(
-            "4-train",
-            ORIGINAL,
-            {"model": self._model_settings, "train": _plain(recipe.train), "seed": recipe.seed},
-            {"faces": faces, "partitions": partitions},
-            build,
-        )
+        settings: dict[str, Any] = {"model": self._model_settings}
+        if not recipe.model.weights:
+            settings |= {"train": _plain(recipe.train), "seed": recipe.seed}
+        return self._stage("4-train", ORIGINAL, settings, {"faces": faces, "partitions": partitions}, build)
+
+    def trunk(self) -> Output:
+        """Activations of the frozen part of f*, for every method."""
+        recipe, freeze = self.recipe, self.recipe.forget.freeze
+        assert freeze is not None
+        faces, partitions, original = self.faces(), self.partitions(), self.original()
+
+        def build(folder: Path) -> None:
+            from damnatio.forgetting import training_rows
+            from damnatio.inputs import Pixels
+            from damnatio.models import load_backbone
+            from damnatio.training import set_threads
+            from damnatio.trunks import keep_activations, split
+
+            set_threads(recipe.threads)
+            backbone, card = load_backbone(original.path)
+            rows, batch = training_rows(self._table(partitions)), recipe.evaluate.embed_batch
+            images = Pixels(self.images(faces), card)
+            keep_activations(split(backbone, freeze)[0], images, rows, batch, folder, self.workspace.say)
+
+        inputs = {"faces": faces, "partitions": partitions, "original": original}
+        label = re.sub(r"[^\w.-]+", "-", freeze).strip("-")  # a value of an ONNX graph may bear any name
+        return self._stage("4-trunk", label, {"freeze": freeze}, inputs, build)
 
     def altered(self, scale: str, label: str) -> Output:
         """f: the original model after forgetting."""
@@ -87,14 +112,21 @@ class Pipeline:
         recipe = self.recipe
         faces, partitions, original = self.faces(), self.partitions(), self.original()
         settings = method_settings(recipe, label)
+        inputs = {"faces": faces, "partitions": partitions, "original": original}
+        trunk = self.trunk() if recipe.forget.freeze is not None else None
+        if trunk:
+            inputs["trunk"] = trunk
 
         def build(folder: Path) -> None:
             from damnatio.forgetting import forgetting_job
             from damnatio.training import fit, set_threads
 
             set_threads(recipe.threads)
+            images, table = self.images(faces), self._table(partitions)
             fit(
-                forgetting_job(recipe, self.images(faces), self._table(partitions), original.path, scale, label), folder
+                forgetting_job(recipe, images, table, original.path, scale, label, trunk.path if trunk else None),
+                folder,
+                self.workspace.say,
             )
 
         common = {k: v for k, v in _plain(recipe.forget).items() if k not in ("scales", "methods", "settings")}
@@ -108,7 +140,7 @@ class Pipeline:
                 "code": METHODS.fingerprint(settings.method),
                 "seed": recipe.seed,
             },
-            {"faces": faces, "partitions": partitions, "original": original},
+            inputs,
             build,
         )
 
@@ -195,10 +227,17 @@ class Pipeline:
     def _model_settings(self) -> dict[str, Any]:
         from damnatio.backbones import BACKBONES
         from damnatio.heads import HEADS
+        from damnatio.models import ONNX
 
         model = self.recipe.model
-        code = [BACKBONES.fingerprint(model.backbone), HEADS.fingerprint(model.head)]
-        return {**_plain(model), "code": code}
+        graph = code_of("exchange/graph.py", "exchange/operators.py") if model.backbone == ONNX else ""
+        code = [graph or BACKBONES.fingerprint(model.backbone), HEADS.fingerprint(model.head)]
+        settings = {**_plain(model), "code": code}
+        if model.weights:
+            from damnatio.importing import content_of
+
+            settings["weights"] = content_of(model)  # what it is, not where it lies
+        return settings
 
     def _model(self, scale: str, label: str) -> Output:
         return self.original() if label == ORIGINAL else self.altered(scale, label)
@@ -225,4 +264,5 @@ class Pipeline:
 
 
 def _plain(settings: BaseModel) -> dict[str, Any]:
-    return settings.model_dump(mode="json", exclude=_NO_EFFECT)
+    """As a key holds them. What is left unset is left out, so that a new optional setting makes no old output stale."""
+    return settings.model_dump(mode="json", exclude=_NO_EFFECT, exclude_none=True)

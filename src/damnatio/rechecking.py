@@ -4,7 +4,7 @@ from pathlib import Path
 
 from damnatio.embedding import load_embeddings
 from damnatio.errors import DamnatioError, nearest
-from damnatio.evaluating import Measured, Reference, measure, reference_from, write
+from damnatio.evaluating import COLUMNS, Measured, Reference, measure, reference_from, write
 from damnatio.partitions import FORGET
 from damnatio.protocol import Comparisons, compare
 from damnatio.recipe import Recipe
@@ -38,6 +38,7 @@ def recheck(
     found = measure(compared(embeddings), settings.operating_points, reference, settings.replicates)
     folder.mkdir(parents=True, exist_ok=True)
     write(found, folder)
+    Table.of_rows(COLUMNS, found.rows).write_csv(folder / "results.csv")
     return found
 
 

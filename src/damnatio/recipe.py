@@ -2,6 +2,7 @@
 what differs, from them or from the recipe that it names as its `base`; `--set section.key=value` says what differs this
 once. An unknown key is an error."""
 
+import re
 from collections.abc import Mapping, Sequence
 from importlib import resources, util
 from pathlib import Path
@@ -52,15 +53,25 @@ class PartitionSettings(Section):
     distractors: int = Field(50_000, ge=0)
     scales: dict[Label, Count] = Field({"S1": 1_000, "S2": 5_000}, min_length=1)
     min_images: Count = Field(4, description="images of an identity of the control, the test or the development set")
+    test_min_images: int | None = Field(None, ge=2, description="of the test set, where it is another number")
+    development_min_images: Count | None = Field(None, description="of the development set, likewise")
     forget_min_images: int = Field(4, ge=2, description="capture instances of a forget identity")
+    pools: dict[Literal["F", "R", "T", "D"], str] | None = Field(
+        None, description="by partition: the part of a collection of sources that it is drawn from; unset: all faces"
+    )
     forget_train: Share = Field(0.8, description="share of a forget identity's images on which the losses operate")
 
 
 class ModelSettings(Section):
-    """The network and its classifier head (IV-A)."""
+    """The network and its classifier head (IV-A). With `weights`, f* is imported and not trained."""
 
     backbone: str = "iresnet34"
     dim: int = Field(512, ge=2)
+    weights: Path | None = Field(None, description="f*'s own: a file, or a folder that holds a model and its card")
+    colour: Literal["RGB", "BGR"] | None = Field(None, description="how f* is fed; unset: as its card says, or RGB")
+    mean: float | None = Field(None, description="f* is fed (x - mean) / deviation; unset: as its card says, or 127.5")
+    deviation: float | None = Field(None, gt=0, description="unset: as its card says, or 127.5")
+    licence: str | None = Field(None, description="of f*'s weights, for its card; unset: as its card says")
     head: str = "cosface"
     scale: float = Field(64.0, gt=0)
     margin: float = Field(0.4, ge=0)
@@ -105,6 +116,9 @@ class ForgetSettings(Optimisation):
     images_per_identity: int = Field(8, ge=2)
     batch_norm: Literal["train", "frozen"] = Field(
         "train", description="whether BatchNorm follows the fine-tuning batches or keeps the statistics of f*"
+    )
+    freeze: str | None = Field(
+        None, description="the last stage of f* that stays as it is: its activations are kept and the rest is trained"
     )
 
 
@@ -154,7 +168,20 @@ class Recipe(Section):
 
 def load(source: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     """The recipe in a file, or of a name that `damnatio ls recipes` shows, with `section.key=value` overrides."""
-    content = _read(find(source))
+    return compose(_read(find(source)), source, overrides)
+
+
+def of_faces(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
+    """A recipe of the faces at a path and the defaults, for a look at them."""
+    from damnatio.faces import detect
+
+    stem = re.sub(r"[^\w.-]+", "-", Path(path).expanduser().resolve().stem).strip("-.")
+    content = {"name": f"faces-{stem}", "faces": detect(path).model_dump(exclude_unset=True)}
+    return compose(content, path, overrides)
+
+
+def compose(content: dict[str, Any], source: str | Path, overrides: Sequence[str] = ()) -> Recipe:
+    """The recipe of this content, as a file would hold it; `source` names it where something is wrong."""
     for override in overrides:
         _override(content, override)
     plugins = content.get("plugins")
@@ -167,6 +194,10 @@ def load(source: str | Path, overrides: Sequence[str] = ()) -> Recipe:
 
         content["faces"] = validated(SOURCES.get(str(faces["source"])).Settings, faces, source, "faces")
     recipe = validated(Recipe, content, source)
+    if recipe.model.weights and recipe.model.weights.expanduser().exists():  # the import tells of weights that are not
+        from damnatio.importing import resolved
+
+        recipe = recipe.model_copy(update={"model": resolved(recipe.model, recipe.faces.size)})
     _check_names(recipe)
     for label in {*recipe.forget.methods, *recipe.forget.settings}:
         method_settings(recipe, label, source)
@@ -176,10 +207,20 @@ def load(source: str | Path, overrides: Sequence[str] = ()) -> Recipe:
 def _check_names(recipe: Recipe) -> None:
     """A misspelt part is told now, not after an hour of the stages before it."""
     from damnatio.backbones import BACKBONES
-    from damnatio.models import new_head
+    from damnatio.models import ONNX, new_head
 
-    BACKBONES.get(recipe.model.backbone)
     new_head(recipe.model, classes=1)
+    imported = recipe.model.backbone == ONNX and recipe.model.weights
+    backbone = None if imported else BACKBONES.get(recipe.model.backbone)
+    if recipe.forget.freeze is not None:
+        import torch
+
+        from damnatio.importing import import_model
+        from damnatio.trunks import split
+
+        with torch.device("cpu" if backbone is None else "meta"):
+            network = backbone(recipe.faces.size, recipe.model.dim) if backbone else import_model(recipe.model)[0]
+            split(network, recipe.forget.freeze)
 
 
 def method_settings(recipe: Recipe, label: str, source: str | Path = "") -> "MethodSettings":
@@ -190,6 +231,25 @@ def method_settings(recipe: Recipe, label: str, source: str | Path = "") -> "Met
     return validated(
         METHODS.get(str(given["method"])).Settings, given, source or recipe.name, f"forget.settings.{label}"
     )
+
+
+def model_settings(weights: Path, overrides: Sequence[str] = ()) -> ModelSettings:
+    """Settings of the weights in a file or folder alone, with `model.key=value` overrides."""
+    content: dict[str, Any] = {}
+    for override in overrides:
+        _override(content, override)
+    foreign = [section for section in content if section != "model"]
+    if foreign:
+        raise DamnatioError(f"--set {foreign[0]}: there is a model here and no recipe; set model.key=value.")
+    return validated(ModelSettings, {**content.get("model", {}), "weights": weights}, weights, "model")
+
+
+def face_settings(source: str | Path, size: int) -> FaceSettings:
+    """Settings of the faces at a path, or those of a recipe, at this size."""
+    from damnatio.faces import detect
+    from damnatio.faces.detection import is_source
+
+    return detect(source, size=size) if is_source(source) else load(source, [f"faces.size={size}"]).faces
 
 
 def validated(model: type[Model], content: Any, source: str | Path, place: str = "") -> Model:

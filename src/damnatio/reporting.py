@@ -3,7 +3,6 @@
 import base64
 import csv
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,8 +54,8 @@ def write_report(
     folder: Path,
 ) -> None:
     results, warnings = long_results(recipe.model.backbone, evaluated)
-    _write_csv(results, folder / RESULTS)
-    _write_csv(warnings, folder / WARNINGS)
+    results.write_csv(folder / RESULTS)
+    warnings.write_csv(folder / WARNINGS)
     grids = grids_of(recipe, results, warnings, Table.read(inputs["partitions"].path / "counts.parquet"))
     for grid in grids:
         write_atomically(folder / f"{grid.name}.md", grid.markdown())
@@ -124,6 +123,7 @@ def grids_of(recipe: Recipe, results: Table, warnings: Table, counts: Table) -> 
         layouts.rates(look_up, scales, methods, points),
         layouts.distances(look_up, scales, methods),
         layouts.rates(look_up, scales, methods, points, fixed=True),
+        *([layouts.rates(look_up, scales, methods, points, intervals=True)] if recipe.evaluate.replicates else []),
         layouts.protocol(counts),
     ]
 
@@ -228,16 +228,6 @@ def _cards(recipe: Recipe, results: Table, warnings: Table) -> list[dict[str, st
         title = f"{titles[method]}: test → forget-eval TMR at FMR {point:g}"
         cards.append({"value": f"{test:.3f} → {unseen:.3f}", "title": title})
     return cards
-
-
-def _write_csv(table: Table, path: Path) -> None:
-    lines = [list(table.columns), *([_text(v) for v in row.values()] for row in table.rows())]
-    with path.open("w", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows(lines)
-
-
-def _text(value: Any) -> Any:
-    return "" if isinstance(value, float) and math.isnan(value) else value
 
 
 def terminal_tables(recipe: Recipe, folder: Path) -> list[Any]:

@@ -1,6 +1,7 @@
 """Which images make a step's batch: a pure function of (seed, step), so that a run resumes exactly where it stopped."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,10 +9,8 @@ from torch.utils.data import Dataset
 
 from damnatio.captures import groups_of
 from damnatio.errors import DamnatioError
-from damnatio.faces.base import Faces, Images
+from damnatio.inputs import Inputs, Rows
 from damnatio.methods.base import ForgetSet
-
-Rows = NDArray[np.int64]
 
 _ORDER, _FORGET, _FLIP = 4, 5, 6  # streams of random numbers under one seed
 
@@ -59,9 +58,9 @@ class ForgetSampler:
 
 @dataclass(frozen=True)
 class Batch:
-    """The pixels of a step: retain images first, forget images after them."""
+    """The inputs of a step: those of the retain images first, those of the forget images after them."""
 
-    images: Images
+    inputs: NDArray[Any]
     labels: Rows
     forget_rows: Rows
     forget_identities: Rows
@@ -71,15 +70,14 @@ class Batches(Dataset[Batch]):
     """Map-style by step: a loader may read ahead with any number of workers and the batches stay the same."""
 
     def __init__(
-        self, faces: Faces, retain: RetainSampler, forget: ForgetSampler | None, flip: bool, seed: int
+        self, inputs: Inputs, retain: RetainSampler, forget: ForgetSampler | None, flip: bool, seed: int
     ) -> None:
-        self._faces, self._retain, self._forget, self._flip, self._seed = faces, retain, forget, flip, seed
+        self._inputs, self._retain, self._forget, self._flip, self._seed = inputs, retain, forget, flip, seed
 
     def __getitem__(self, step: int) -> Batch:
         rows, labels = self._retain(step)
         forget_rows, forget_identities = self._forget(step) if self._forget else (rows[:0], rows[:0])
-        images = self._faces.read(np.concatenate([rows, forget_rows]))
-        if self._flip:
-            mirrored = np.random.default_rng([self._seed, _FLIP, step]).random(len(images)) < 0.5
-            images[mirrored] = images[mirrored, :, ::-1]
-        return Batch(images, labels, forget_rows, forget_identities)
+        everyone = np.concatenate([rows, forget_rows])
+        flips = np.random.default_rng([self._seed, _FLIP, step])
+        mirrored = flips.random(len(everyone)) < 0.5 if self._flip else None
+        return Batch(self._inputs.read(everyone, mirrored), labels, forget_rows, forget_identities)

@@ -1,11 +1,14 @@
 """Tables on disk and in memory: Parquet files and dictionaries of equally long columns."""
 
+import csv
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from safetensors import SafetensorError
@@ -36,6 +39,11 @@ class Table:
     def where(self, mask: Column) -> "Table":
         return Table({name: column[mask] for name, column in self.columns.items()})
 
+    def sorted_by(self, *names: str) -> "Table":
+        """The rows by the first of these columns, then by the next; strings as Python orders them."""
+        keys = pa.table({name: pa.array(self.columns[name]) for name in names})
+        return self.where(pc.sort_indices(keys, [(name, "ascending") for name in names]).to_numpy())
+
     def with_columns(self, **columns: Sequence[Any] | Column) -> "Table":
         return Table({**self.columns, **columns})
 
@@ -56,6 +64,14 @@ class Table:
         with atomic_file(path) as temporary:
             pq.write_table(pa.table({name: pa.array(column) for name, column in self.columns.items()}), temporary)
 
+    def write_csv(self, path: Path) -> None:
+        """For people and spreadsheets; a number that is none is left empty."""
+        with atomic_file(path) as temporary, open(temporary, "w", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(self.columns)
+            for row in self.rows():
+                writer.writerow(["" if isinstance(v, float) and math.isnan(v) else v for v in row.values()])
+
     @staticmethod
     def read(path: Path, columns: Sequence[str] | None = None) -> "Table":
         try:
@@ -64,12 +80,24 @@ class Table:
             raise DamnatioError(f"There is no table {path}: run the stage that makes it.") from None
         except (pa.ArrowInvalid, OSError) as error:
             raise DamnatioError(f"{path} is not a readable Parquet table ({error}).") from error
-        return Table({name: table.column(name).to_numpy(zero_copy_only=False) for name in table.column_names})
+        return Table({name: from_arrow(table.column(name)) for name in table.column_names})
 
 
 def _column(values: Sequence[Any] | Column) -> Column:
+    if not isinstance(values, np.ndarray) and len(values) and all(isinstance(value, str) for value in values):
+        return np.array(values, dtype=object)  # NumPy's own strings lose what ends in zeros
     column = np.asarray(values)
     return column.astype(object) if column.dtype.kind in "US" else column
+
+
+def from_arrow(column: Any) -> Column:
+    """An Arrow column as an array. Equal strings are one object, which at millions of rows decides what fits; not where
+    the first thousands are all different, as names of images are."""
+    some = column.slice(0, 10_000)
+    if not pa.types.is_string(column.type) or column.null_count or pc.count_distinct(some).as_py() == len(some):
+        return np.asarray(column.to_numpy(zero_copy_only=False))
+    encoded = column.combine_chunks().dictionary_encode()
+    return np.asarray(encoded.dictionary.to_numpy(zero_copy_only=False)[encoded.indices.to_numpy()])
 
 
 def write_arrays(arrays: Mapping[str, Column], path: Path) -> None:
@@ -83,5 +111,14 @@ def write_arrays(arrays: Mapping[str, Column], path: Path) -> None:
 
 def codes_of(values: Column) -> tuple[NDArray[np.int64], Column]:
     """Each value's place among the sorted distinct values, and those values."""
-    distinct, codes = np.unique(values, return_inverse=True)
-    return codes.astype(np.int64), distinct
+    if values.dtype != object:
+        distinct, codes = np.unique(values, return_inverse=True)
+        return codes.astype(np.int64), distinct
+    encoded = pa.array(
+        values, pa.string()
+    ).dictionary_encode()  # strings by hash: sorting millions of objects takes far longer
+    distinct = encoded.dictionary.to_numpy(zero_copy_only=False)
+    order = pc.sort_indices(encoded.dictionary).to_numpy()
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    return place[encoded.indices.to_numpy()], distinct[order]

@@ -42,7 +42,7 @@ from damnatio.scanning import (
     workers,
 )
 
-CAP = 24_000_000
+CAP = 12_000_000
 """pairs kept at most, 12 bytes each"""
 PER_UNIT = 1 << 16
 CELLS = 2 * PER_UNIT
@@ -106,7 +106,8 @@ def scan_tail(
     Memory: the vectors twice, a tile a thread and 12 bytes for each of `CAP` pairs.
     """
     order = np.argsort(codes, kind="stable")
-    units, codes = units[order], codes[order]
+    if np.any(np.diff(order) != 1):
+        units, codes = units[order], codes[order]
     pairs = nonmated_count(codes)
     if not pairs:
         raise ValueError("a threshold needs at least one non-mated score")

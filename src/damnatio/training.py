@@ -19,16 +19,17 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader
 
 from damnatio.devices import device
-from damnatio.embedding import embed
+from damnatio.embedding import embed_inputs
 from damnatio.errors import DamnatioError
 from damnatio.faces.base import Faces
 from damnatio.heads.base import Head
+from damnatio.inputs import Inputs, Pixels, Rows
 from damnatio.methods.base import Context, ForgetBatch, ForgetSet, Method, RetainBatch
 from damnatio.models import Card, new_backbone, new_head, save_model, save_tensors
 from damnatio.partitions import retain_set
 from damnatio.progress import progress
 from damnatio.recipe import Optimisation, Recipe
-from damnatio.sampling import Batch, Batches, ForgetSampler, RetainSampler, Rows
+from damnatio.sampling import Batch, Batches, ForgetSampler, RetainSampler
 from damnatio.tables import Table
 from damnatio.workspace import write_atomically
 
@@ -55,13 +56,19 @@ class Job:
     backbone: nn.Module
     head: Head
     card: Card
-    faces: Faces
+    inputs: Inputs
     rows: Rows
     labels: Rows
     settings: Optimisation
     lr: float
     seed: int
     forgetting: Forgetting | None = None
+    whole: nn.Module | None = None
+    """the network to save, where the backbone is only its tail"""
+
+
+TRIAL, WORTH_SAYING = 8, 60.0
+"""steps that tell how long all will take, and from how many seconds on that is said"""
 
 
 def learning_rate(step: int, total: int, warmup: int, base: float, power: float) -> float:
@@ -71,9 +78,9 @@ def learning_rate(step: int, total: int, warmup: int, base: float, power: float)
     return float(base * (1 - (step - warmup) / (total - warmup)) ** power)
 
 
-def fit(job: Job, folder: Path) -> None:
-    """Train the job to its end in `folder`, from its checkpoint there if it has one."""
-    _Loop(job, folder).run()
+def fit(job: Job, folder: Path, say: Callable[[str], None] = lambda line: None) -> None:
+    """Train the job to its end in `folder`, from its checkpoint there if it has one. What is long says how long."""
+    _Loop(job, folder).run(say)
 
 
 class _Loop:
@@ -90,7 +97,7 @@ class _Loop:
                 forgetting.images, forgetting.identities_per_batch, forgetting.images_per_identity, job.seed
             )
             forgetting.method.to(self.device)
-        self.batches = Batches(job.faces, self.retain, sampler, self.settings.flip, job.seed)
+        self.batches = Batches(job.inputs, self.retain, sampler, self.settings.flip, job.seed)
         self.modules: dict[str, nn.Module] = {"backbone": job.backbone, "head": job.head}
         if forgetting:
             self.modules["method"] = forgetting.method
@@ -106,7 +113,7 @@ class _Loop:
         self._mode()
         return start
 
-    def run(self) -> None:
+    def run(self, say: Callable[[str], None]) -> None:
         start = self.begin()
         loader = DataLoader(
             self.batches,
@@ -126,6 +133,12 @@ class _Loop:
             for step, batch in zip(range(start, self.steps), loader, strict=True):
                 parts = self._step(step, batch)
                 now = time.monotonic()
+                if step == start:
+                    warm = now  # the first step pays for what the others find ready
+                elif step == start + TRIAL:
+                    left = (now - warm) / TRIAL * (self.steps - step - 1)
+                    if left > WORTH_SAYING:
+                        say(f"{self.job.title}: about {left / 60:.0f} min for {self.steps - step - 1:,} steps to go")
                 if (step + 1) % self.settings.log_every == 0 or step + 1 == self.steps:
                     speed = (step + 1 - logged_step) * images_per_step / (now - logged)
                     log.write(json.dumps(self._line(step, parts, speed)) + "\n")
@@ -135,7 +148,8 @@ class _Loop:
                     self._save(step + 1)
                     saved = time.monotonic()
                 advance(images_per_step, note="  ".join(f"{name} {value:.3f}" for name, value in parts.items()))
-        save_model(self.job.backbone, self.job.head, self.job.card, self.folder)
+        whole = self.job.backbone if self.job.whole is None else self.job.whole
+        save_model(whole, self.job.head, self.job.card, self.folder)
         (self.folder / CHECKPOINT).unlink(missing_ok=True)
 
     def _step(self, step: int, batch: Batch) -> dict[str, float]:
@@ -146,7 +160,7 @@ class _Loop:
         lr = learning_rate(step, self.steps, self.warmup, job.lr, self.settings.power)
         for group in self.optimiser.param_groups:
             group["lr"] = lr
-        x = job.card.prepare(batch.images, self.device)
+        x = job.inputs.prepare(batch.inputs, self.device)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.settings.precision == "bf16"):
             raw = job.backbone(x)
         loss, parts = self._loss(x, raw.float(), batch)
@@ -196,7 +210,7 @@ class _Loop:
 
         def embedder(network: nn.Module) -> Callable[[], Tensor]:
             def run() -> Tensor:
-                units = embed(network, self.job.card, self.job.faces, forgetting.images.images, 512)
+                units = embed_inputs(network, self.job.inputs, self.job.card.dim, forgetting.images.images, 512)
                 return torch.from_numpy(units).to(self.device)
 
             return run
@@ -294,13 +308,15 @@ def original_job(recipe: Recipe, faces: Faces, partitions: Table) -> Job:
     """f* itself: the recipe's backbone and head, trained on the retain identities."""
     rows, labels = retain_set(partitions)
     model = recipe.model
+    card = Card(backbone=model.backbone, dim=model.dim, size=faces.size, origin=f"trained by {recipe.name}")
+    card = card.fed_as(model)
     torch.manual_seed(recipe.seed)
     return Job(
         title="f*",
         backbone=new_backbone(model.backbone, faces.size, model.dim).to(device()),
         head=new_head(model, int(labels.max()) + 1).to(device()),
-        card=Card(backbone=model.backbone, dim=model.dim, size=faces.size, origin=f"trained by {recipe.name}"),
-        faces=faces,
+        card=card,
+        inputs=Pixels(faces, card),
         rows=rows,
         labels=labels,
         settings=recipe.train,

@@ -62,11 +62,16 @@ def atomic_file(path: Path) -> Iterator[Path]:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         yield temporary
+        temporary.chmod(0o666 & ~_UMASK)  # some writers keep their files to themselves
         with temporary.open("rb") as file:
             os.fsync(file.fileno())
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+_UMASK = os.umask(0)
+os.umask(_UMASK)
 
 
 class Workspace:

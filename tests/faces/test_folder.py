@@ -1,7 +1,6 @@
 """A folder of images as people have them: many formats, some broken, none of which may stop a run."""
 
 import io
-import json
 import os
 import re
 import warnings
@@ -12,37 +11,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from PIL import Image
 
 from damnatio.errors import DamnatioError
 from damnatio.faces import base
 from damnatio.faces.base import Faces, UnreadableError, collect
-from damnatio.faces.folder import Folder, decode
+from damnatio.faces.decoding import decode
+from damnatio.faces.folder import Folder
 from damnatio.tables import Table
-
-SIZE = 16
-Pixels = NDArray[np.uint8]
-
-
-def pixels(seed: int = 0, height: int = SIZE, width: int = SIZE) -> Pixels:
-    return np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
-
-
-def smooth(seed: int = 0, size: int = SIZE) -> Pixels:
-    """What a camera sees: no pixel is far from its neighbours, so that a lossy format keeps it."""
-    small = Image.fromarray(pixels(seed, 4, 4))
-    return np.asarray(small.resize((size, size), Image.Resampling.BICUBIC))
-
-
-def encoded(image: Pixels | Image.Image, kind: str, **options: Any) -> bytes:
-    file = io.BytesIO()
-    (image if isinstance(image, Image.Image) else Image.fromarray(image)).save(file, kind, **options)
-    return file.getvalue()
-
-
-def png(seed: int = 0) -> bytes:
-    return encoded(pixels(seed), "PNG")
+from damnatio.workspace import content_key
+from tests.faces.images import SIZE, encoded, gathered, pixels, png, smooth
 
 
 def written(root: Path, files: dict[str, bytes]) -> Path:
@@ -59,11 +37,7 @@ def source(root: Path, **given_settings: Any) -> Folder:
 
 
 def collected(root: Path, folder: Path, **given_settings: Any) -> tuple[Faces, Table, dict[str, Any]]:
-    folder.mkdir(exist_ok=True)
-    faces = source(root, **given_settings)
-    collect(faces, folder)
-    summary: dict[str, Any] = json.loads((folder / "summary.json").read_text())
-    return Faces(folder, faces), Table.read(folder / "skipped.parquet"), summary
+    return gathered(source(root, **given_settings), folder)
 
 
 # --- what is found ---------------------------------------------------------------------------------------------------
@@ -139,6 +113,14 @@ def test_fingerprint_follows_the_listing(tmp_path: Path) -> None:
     assert len({before, added, changed, source(root).fingerprint()}) == 4
 
 
+def test_fingerprint_is_the_key_of_the_whole_listing(tmp_path: Path) -> None:
+    """It is hashed file by file; runs made when it was hashed at once are found again."""
+    root = written(tmp_path, {'änna "x"/1.png': png(), "bert/1.png": png(1), "bert/2.png": b""})
+    names = ["bert/1.png", "bert/2.png", 'änna "x"/1.png']
+    listing = [(name, (root / name).stat().st_size, (root / name).stat().st_mtime_ns) for name in names]
+    assert source(root).fingerprint() == content_key(listing)
+
+
 # --- what cannot be read ---------------------------------------------------------------------------------------------
 
 
@@ -178,6 +160,22 @@ def test_reason_is_for_people_and_the_same_each_time(name: str) -> None:
         reasons.append(str(told.value))
     assert re.search(r"0x[0-9a-f]{6,}", reasons[0]) is None, "the address of an object says nothing"
     assert reasons[0] == reasons[1]
+
+
+def test_summary_counts_the_reasons(tmp_path: Path) -> None:
+    files = {"anna/1.png": png(), "anna/2.png": b"", "bert/1.png": b"", "bert/2.png": b"text"}
+    _, _, summary = collected(written(tmp_path / "faces", files), tmp_path / "out")
+    assert summary["skipped_because"] == {"an empty file": 2, "not an image of a known format": 1}
+
+
+@pytest.mark.parametrize("side", [8_000, 65_500])
+def test_image_that_claims_to_be_huge_is_never_unpacked(side: int) -> None:
+    content = bytearray(encoded(smooth(), "JPEG"))
+    frame = content.index(b"\xff\xc0") + 5
+    content[frame : frame + 4] = side.to_bytes(2, "big") * 2
+    for huge in (bytes(content), bytes(content[:2]) + b"\xff\xe1\0\x02" + bytes(content[2:])):
+        with pytest.raises(UnreadableError, match=f"{side}x{side} is larger than any aligned crop|exceeds limit"):
+            decode(huge)
 
 
 def test_folder_of_broken_images_alone_is_told_with_the_reasons(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from damnatio.metrics.identification import identification_curve, identified, true_positive_rate
+from damnatio.metrics.identification import cmc, identification_curve, identified, ranks, true_positive_rate
 
 # One row a probe: the score of its own template, the highest of any other.
 NINE = np.array(
@@ -68,3 +68,38 @@ def test_rate_of_no_searches_is_no_number() -> None:
     empty = np.zeros(0)
     assert math.isnan(true_positive_rate(empty, empty, 0.5))
     assert np.isnan(identification_curve(empty, empty, np.array([0.1, 0.5]))).tolist() == [True, True]
+
+
+def naive_rank(scores: list[float], own: int, gallery: list[int]) -> int:
+    best = {code: max(s for s, c in zip(scores, gallery, strict=True) if c == code) for code in gallery}
+    return 1 + sum(1 for code, score in best.items() if code != own and score >= best[own])
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=12), st.integers(1, 9), st.booleans(), st.integers(0, 99))
+def test_ranks_and_cmc_against_loops(gallery: list[int], block: int, tied: bool, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    probes = rng.choice(gallery, size=9)
+    found = rng.uniform(-1, 1, (9, len(gallery)))
+    found = np.round(found, 1) if tied else found
+    blocks = (found[start : start + block] for start in range(0, 9, block))
+    got = ranks(blocks, probes, np.array(gallery))
+    naive = [naive_rank(row.tolist(), int(own), gallery) for row, own in zip(found, probes, strict=True)]
+    assert got.tolist() == naive
+    at = [1, 2, 3, 20]
+    assert cmc(got, at).tolist() == [sum(rank <= r for rank in naive) / 9 for r in at]
+
+
+def test_ranks_by_hand() -> None:
+    gallery = np.array([4, 2, 2, 8])  # two templates of 2: the better one speaks for it
+    found = np.array([[0.5, 0.1, 0.5, 0.2], [0.5, 0.1, 0.6, 0.2], [0.3, 0.9, 0.8, 0.3], [0.1, 0.1, 0.1, 0.1]])
+    got = ranks([found[:3], found[3:]], np.array([2, 2, 8, 4]), gallery)
+    assert got.tolist() == [2, 1, 3, 3]  # a tie loses, whoever it is with
+    assert cmc(got, [1, 2, 3]).tolist() == [1 / 4, 2 / 4, 1]
+
+
+def test_rank_of_a_probe_without_a_template_and_rows_that_miss() -> None:
+    with pytest.raises(ValueError, match="no template"):
+        ranks([np.zeros((1, 2))], np.array([3]), np.array([1, 2]))
+    with pytest.raises(ValueError, match="1 rows of scores for 2 probes"):
+        ranks([np.zeros((1, 2))], np.array([1, 2]), np.array([1, 2]))
+    assert np.isnan(cmc(np.zeros(0, np.int64), [1, 5])).all()

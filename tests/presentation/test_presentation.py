@@ -8,14 +8,14 @@ import pytest
 
 from damnatio.methods import METHODS
 from damnatio.presentation.mechanism import IMAGES, flat, paths_of
-from damnatio.presentation.tables import Cell, Grid, best_of
+from damnatio.presentation.tables import DOUBT, Cell, Grid, best_of
 
 
 @pytest.fixture
 def grid() -> Grid:
     rows = [
         [Cell("R ↑"), Cell(0.5), Cell(0.75, best=True), Cell(1200)],
-        [Cell("a|b_c"), Cell(float("nan")), Cell(0.1, doubtful=True), Cell(3)],
+        [Cell("a|b_c"), Cell(float("nan")), Cell(0.1, marks=DOUBT), Cell(3)],
     ]
     return Grid(
         "rates",
@@ -39,7 +39,7 @@ def test_markdown(grid: Grid) -> None:
     assert lines[2] == "|  | S1 f* | S1 HD | S1 n |"
     assert lines[4] == "| *Verification* |  |  |  |"
     assert lines[5] == "| R ↑ | 0.500 | **0.750** | 1,200 |"
-    assert lines[6] == r"| a\|b_c | - | 0.100 † | 3 |"
+    assert lines[6] == r"| a\|b_c | - | 0.100† | 3 |"
     assert lines[-1] == "A note."
 
 

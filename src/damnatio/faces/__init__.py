@@ -2,9 +2,12 @@
 
 from typing import TYPE_CHECKING
 
+from damnatio.faces.detection import detect
 from damnatio.registry import Registry
 
 if TYPE_CHECKING:
     from damnatio.faces.base import FaceSource
 
 SOURCES: Registry[type["FaceSource"]] = Registry("face source", __name__)
+
+__all__ = ["SOURCES", "detect"]

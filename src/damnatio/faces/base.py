@@ -2,6 +2,7 @@
 
 import json
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from damnatio.errors import DamnatioError
 from damnatio.progress import progress
 from damnatio.recipe import FaceSettings
-from damnatio.tables import Table
+from damnatio.tables import Table, codes_of
 from damnatio.workspace import write_atomically
 
 Images = NDArray[np.uint8]
@@ -33,6 +34,11 @@ class FaceSource(ABC):
 
     def __init__(self, settings: Any) -> None:
         self.settings = settings
+        self.skipped: list[tuple[str, str, str]] = []
+
+    def skip(self, image: str, reason: str, identity: str = "") -> None:
+        """`index` leaves this item out."""
+        self.skipped.append((image, identity, reason))
 
     @abstractmethod
     def fingerprint(self) -> Any:
@@ -40,8 +46,8 @@ class FaceSource(ABC):
 
     @abstractmethod
     def index(self) -> Table:
-        """One row an image, sorted by identity and then by image: `image` (a unique name), `identity`, and whatever
-        columns `read` needs to find it."""
+        """One row an image, sorted by identity and then by image (numbers as numbers): `image` (a unique name),
+        `identity`, and whatever columns `read` needs to find it. Items that have no place there go to `skip`."""
 
     @abstractmethod
     def read(self, rows: Table) -> list[NDArray[np.uint8] | UnreadableError]:
@@ -74,10 +80,10 @@ class Faces:
 
 def collect(source: FaceSource, folder: Path) -> None:
     """Stage 1: index the source, read each image once, keep what can be read, name what cannot."""
-    index = source.index()
+    source.skipped.clear()
+    index, skipped = source.index(), source.skipped
     size = source.settings.size
     kept = np.ones(len(index), dtype=bool)
-    skipped: list[tuple[str, str, str]] = []
     cached = len(index) * size * size * 3 <= source.settings.cache_gb * 1e9
     (folder / "pixels.npy").unlink(missing_ok=True)  # an interrupted call may have left one
     file = _PixelFile(folder / "pixels.npy" if cached else None, size)
@@ -97,12 +103,13 @@ def collect(source: FaceSource, folder: Path) -> None:
     faces = index.where(kept)
     faces.write(folder / "faces.parquet")
     Table.of_rows(["image", "identity", "reason"], skipped).write(folder / "skipped.parquet")
-    identities, counts = np.unique(faces["identity"], return_counts=True)
+    counts = np.bincount(codes_of(faces["identity"])[0])
     summary = {
         "images": len(faces),
-        "identities": len(identities),
+        "identities": len(counts),
         "identities_with_one_image": int((counts == 1).sum()),
         "skipped": len(skipped),
+        "skipped_because": dict(Counter(reason for _, _, reason in skipped).most_common(10)),
         "first_skipped": [f"{name}: {reason}" for name, _, reason in skipped[:5]],
         "cached": cached,
     }

@@ -3,11 +3,15 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from damnatio.presentation.tables import Cell, Grid, best_of
+from damnatio.metrics.verification import ENOUGH_ERRORS
+from damnatio.presentation.tables import DOUBT, FEW, Cell, Grid, best_of
 from damnatio.protocol import CROSS_GROUPS, FORGET_GROUPS, SEARCH_GROUPS
 from damnatio.tables import Table
 
-DOUBT = "† rests on too few comparisons: see the warnings."
+MARKS = (
+    f"{DOUBT} The operating point rests on too few comparisons: see the warnings. {FEW} Fewer than {ENOUGH_ERRORS} of "
+    "the comparisons behind the rate fell on one of its sides."
+)
 HIGHER = {"R", "T"}
 """Groups whose rates must stay high; those of all others shall fall."""
 
@@ -21,19 +25,32 @@ class Results:
         self.titles = titles
         names = ("scale", "method", "task", "group", "metric", "operating_point")
         keys = zip(*(results[name] for name in names), strict=True)
-        numbers = zip(results["value"].tolist(), results["count"].tolist(), strict=True)
+        numbers = zip(*(results[name].tolist() for name in ("value", "count", "low", "high")), strict=True)
         self._numbers = {_key(*key): number for key, number in zip(keys, numbers, strict=True)}
         self._doubts = set(warnings)
 
     def __call__(self, scale: str, method: str, task: str, group: str, metric: str, point: float = math.nan) -> float:
-        return float(self._numbers.get(_key(scale, method, task, group, metric, point), (math.nan, 0))[0])
+        return float(self._number(scale, method, task, group, metric, point)[0])
 
     def count(self, scale: str, method: str, task: str, group: str, metric: str, point: float) -> int:
         """What the number rests on: comparisons, searches or identities."""
-        return int(self._numbers.get(_key(scale, method, task, group, metric, point), (math.nan, 0))[1])
+        return int(self._number(scale, method, task, group, metric, point)[1])
 
-    def doubtful(self, scale: str, method: str, task: str, group: str, point: float) -> bool:
-        return (scale, method, task, "D" if task == "1:1" else SEARCH_GROUPS.get(group, "D"), point) in self._doubts
+    def interval(self, scale: str, method: str, task: str, group: str, metric: str, point: float) -> str:
+        """The ends of the bootstrap interval."""
+        low, high = self._number(scale, method, task, group, metric, point)[2:]
+        return "" if math.isnan(low) else f"[{low:.3f}, {high:.3f}]"
+
+    def marks(self, scale: str, method: str, task: str, group: str, metric: str, point: float) -> str:
+        calibration = "D" if task == "1:1" else SEARCH_GROUPS.get(group, "D")
+        value, count, *_ = self._number(scale, method, task, group, metric, point)
+        few = not math.isnan(value) and min(value, 1 - value) * count < ENOUGH_ERRORS - 0.5
+        return (DOUBT if (scale, method, task, calibration, point) in self._doubts else "") + (FEW if few else "")
+
+    def _number(
+        self, scale: str, method: str, task: str, group: str, metric: str, point: float
+    ) -> tuple[float, int, float, float]:
+        return self._numbers.get(_key(scale, method, task, group, metric, point), (math.nan, 0, math.nan, math.nan))
 
 
 def _key(scale: str, method: str, task: str, group: str, metric: str, point: float) -> tuple[str, ...]:
@@ -46,9 +63,15 @@ def _footnotes(results: Results) -> list[str]:
 
 
 def rates(
-    results: Results, scales: Sequence[str], methods: Sequence[str], points: Sequence[float], fixed: bool = False
+    results: Results,
+    scales: Sequence[str],
+    methods: Sequence[str],
+    points: Sequence[float],
+    fixed: bool = False,
+    intervals: bool = False,
 ) -> Grid:
-    """The paper's Table III: every rate at every operating point, a column a model. `fixed` takes f*'s thresholds."""
+    """The paper's Table III: every rate at every operating point, a column a model. `fixed` takes f*'s thresholds,
+    `intervals` shows how far each rate can be trusted."""
     suffix = "_fixed" if fixed else ""
     sections = [
         ("Verification (TMR@FMR)", "1:1", f"TMR{suffix}", ("R", "T", *FORGET_GROUPS)),
@@ -68,26 +91,32 @@ def rates(
                 for scale in scales:
                     values = [results(scale, method, task, group, metric, point) for method in methods]
                     best = [False, *best_of(values[1:], up)]
-                    row += [
-                        Cell(value, good, results.doubtful(scale, method, task, group, point))
-                        for method, value, good in zip(methods, values, best, strict=True)
-                    ]
+                    for method, value, good in zip(methods, values, best, strict=True):
+                        key = scale, method, task, group, metric, point
+                        row.append(
+                            Cell(results.interval(*key)) if intervals else Cell(value, good, results.marks(*key))
+                        )
                     row.append(Cell(results.count(scale, methods[0], task, group, metric, point)))
                 rows.append(row)
     whose = "at the thresholds of f*" if fixed else "at each model's own thresholds"
+    what = "95 % intervals (bootstrap over subjects) of the rates" if intervals else "Verification and identification"
+    notes = [
+        "Best values within 0.002 in bold, f* excluded. ↑ shall stay high, ↓ shall fall. n counts the comparisons, "
+        "searches or identities behind each rate.",
+        MARKS,
+    ]
+    if intervals:
+        notes = [
+            "Thresholds are calibrated anew in each replicate; the gallery is fixed. results.csv has Wilson's as well."
+        ]
     return Grid(
-        name="rates-fixed" if fixed else "rates",
-        caption=f"Verification and open-set identification of each partition, {whose}",
+        name="rates-intervals" if intervals else "rates-fixed" if fixed else "rates",
+        caption=f"{what} of each partition, {whose}",
         header=["", *[*[results.titles[method] for method in methods], "n"] * len(scales)],
         rows=rows,
         spans=[("", 1), *[(scale, len(methods) + 1) for scale in scales]],
         breaks=breaks,
-        notes=[
-            "Best values within 0.002 in bold, f* excluded. ↑ shall stay high, ↓ shall fall. n counts the comparisons, "
-            "searches or identities behind each rate.",
-            DOUBT,
-            *_footnotes(results),
-        ],
+        notes=[*notes, *_footnotes(results)],
     )
 
 

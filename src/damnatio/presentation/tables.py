@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+DOUBT, FEW = "†", "°"
 TIE = 0.002
 """Values within this margin of the best are best as well, as in the paper's tables."""
 
@@ -15,8 +16,8 @@ TIE = 0.002
 class Cell:
     value: float | int | str
     best: bool = False
-    doubtful: bool = False
-    """rests on too few comparisons"""
+    marks: str = ""
+    """what to hold against the value: `DOUBT`, `FEW`"""
 
     @property
     def text(self) -> str:
@@ -63,7 +64,7 @@ class Grid:
         for number, row in enumerate(self.rows):
             if number in self.breaks:
                 lines.append(_pipes([f"*{self.breaks[number]}*"] + [""] * (len(header) - 1)))
-            lines.append(_pipes([_mark(cell, "**{}**", " †") for cell in row]))
+            lines.append(_pipes([_mark(cell, "**{}**") for cell in row]))
         return "\n".join([*lines, *[f"\n{note}" for note in self.notes]]) + "\n"
 
     def latex(self) -> str:
@@ -79,9 +80,7 @@ class Grid:
                 rule = [r"    \midrule"] if number else []
                 heading = f"\\multicolumn{{{len(self.header)}}}{{c}}{{\\textbf{{{_tex(self.breaks[number])}}}}}"
                 lines += [*rule, f"    {heading} \\\\", r"    \midrule"]
-            cells = [
-                _mark(Cell(_tex(cell.text), cell.best, cell.doubtful), r"\textbf{{{}}}", r"$^\dagger$") for cell in row
-            ]
+            cells = [_mark(Cell(_tex(cell.text), cell.best, _tex(cell.marks)), r"\textbf{{{}}}") for cell in row]
             lines.append(f"    {' & '.join(cells)} \\\\")
         lines += [r"    \bottomrule", r"  \end{tabular}", *[f"  \\par {_tex(note)}" for note in self.notes]]
         return "\n".join([*lines, r"\end{table*}"]) + "\n"
@@ -97,7 +96,7 @@ class Grid:
         for number, row in enumerate(self.rows):
             if number in self.breaks:
                 table.add_row(f"[dim]{self.breaks[number]}[/]")
-            table.add_row(*[_mark(cell, "[bold]{}[/]", "†") for cell in row])
+            table.add_row(*[_mark(cell, "[bold]{}[/]") for cell in row])
         return table
 
 
@@ -110,9 +109,8 @@ def best_of(values: Sequence[float], higher: bool) -> list[bool]:
     return [not math.isnan(value) and abs(value - best) <= TIE + 1e-12 for value in values]
 
 
-def _mark(cell: Cell, bold: str, dagger: str) -> str:
-    text = bold.format(cell.text) if cell.best else cell.text
-    return text + dagger if cell.doubtful else text
+def _mark(cell: Cell, bold: str) -> str:
+    return (bold.format(cell.text) if cell.best else cell.text) + cell.marks
 
 
 def _plain(cell: Cell) -> Any:
@@ -127,7 +125,7 @@ def _pipes(cells: Sequence[str]) -> str:
 _TEX = {
     "&": r"\&", "%": r"\%", "#": r"\#", "_": r"\_",
     "f*": r"$f^{\ast}$", "↑": r"$\uparrow$", "↓": r"$\downarrow$", "→": r"$\to$", "×": r"$\times$",
-    "†": r"$^\dagger$", "‡": r"$^\ddagger$",
+    "†": r"$^\dagger$", "‡": r"$^\ddagger$", "°": r"$^\circ$",
 }  # fmt: skip
 
 

@@ -1,0 +1,115 @@
+"""The paper's whole protocol on random embeddings: time and peak memory of each part, and what full size would take.
+
+`make bench-paper-eval` runs a tenth of the identities. Each part is timed at half that size and at that size; the slope
+between the two, over the number of comparisons, carries to full size.
+"""
+
+import argparse
+import resource
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from damnatio.comparing import NonMated, leave_one_out, mated_across, search, templates
+from damnatio.scanning import Codes, Units, dots, on_grid
+from damnatio.tails import nonmated_count, scan_tail
+
+FULL = {
+    "development images": 700_000,
+    "images a development identity": 20,
+    "gallery templates": 53_000,
+    "test images": 20_000,
+    "forget images": 20_000,
+    "images an identity": 20,
+}
+"""Orders of size of the paper's S1 protocol; the paper gives identities, not images."""
+
+
+@dataclass
+class World:
+    development: tuple[Units, Codes]
+    gallery: tuple[Units, Codes]
+    test: tuple[Units, Codes]
+    forget: tuple[Units, Codes]
+
+
+def drawn(images: int, each: int, dim: int, first: int, rng: np.random.Generator) -> tuple[Units, Codes]:
+    """Images of identities: a direction and noise around it."""
+    codes = np.arange(images) // each
+    centres = rng.standard_normal((int(codes.max()) + 1, dim), dtype=np.float32)
+    vectors = (centres[codes] + rng.standard_normal((images, dim), dtype=np.float32)).astype(np.float64)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    return on_grid(vectors), codes + first
+
+
+def world(share: float, dim: int) -> World:
+    rng = np.random.default_rng(0)
+    size = {name: max(int(count * share), 200) for name, count in FULL.items() if not name.startswith("images ")}
+    return World(
+        drawn(size["development images"], FULL["images a development identity"], dim, 10**6, rng),
+        drawn(size["gallery templates"], 1, dim, 2 * 10**6, rng),
+        drawn(size["test images"], FULL["images an identity"], dim, 3 * 10**6, rng),
+        drawn(size["forget images"], FULL["images an identity"], dim, 4 * 10**6, rng),
+    )
+
+
+def parts(w: World) -> dict[str, tuple[int, Callable[[], object]]]:
+    """Name: how many comparisons, and the work."""
+    linked, enrolled = templates(*w.forget), templates(*w.test)
+    gallery = (
+        np.concatenate([w.gallery[0], linked[0], enrolled[0]]),
+        np.concatenate([w.gallery[1], linked[1], enrolled[1]]),
+    )
+    pairs = nonmated_count(w.development[1])
+    a, b = mated_across(w.forget[1], w.forget[1])
+    return {
+        "threshold, all development pairs": (pairs, lambda: scan_tail(*w.development, (1e-4, 1e-2))),
+        "search, development probes": (
+            len(w.development[1]) * len(gallery[1]),
+            lambda: search(*w.development, *gallery),
+        ),
+        "search, mated probes": (len(w.test[1]) * len(gallery[1]), lambda: search(*w.test, *gallery)),
+        "leave-one-out templates": (len(w.forget[1]), lambda: leave_one_out(*w.forget)),
+        "mated forget pairs": (len(a), lambda: dots(w.forget[0], a, w.forget[0], b)),
+        "non-mated test pairs, distribution": (nonmated_count(w.test[1]), lambda: NonMated(w.test).spread((0.1,))),
+        "non-mated forget pairs, distribution": (
+            nonmated_count(w.forget[1]),
+            lambda: NonMated(w.forget).spread((0.1,)),
+        ),
+    }
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    options.add_argument("--share", type=float, default=0.1, help="of the paper's size (0.1)")
+    options.add_argument("--dim", type=int, default=512)
+    o = options.parse_args()
+    sizes = ", ".join(f"{count:,} {name}" for name, count in FULL.items())
+    print(f"{torch.get_num_threads()} threads; sizes at {o.share:g} of: {sizes}")
+    times: list[dict[str, tuple[int, float]]] = []
+    for share in (o.share / 2, o.share):
+        taken = {}
+        for name, (count, work) in parts(world(share, o.dim)).items():
+            start = time.perf_counter()
+            work()
+            taken[name] = count, time.perf_counter() - start
+        times.append(taken)
+    squared = {name: (1 / o.share) ** (1 if name.startswith(("leave", "mated")) else 2) for name in times[0]}
+    print(f"\n{'part':<40}{'comparisons':>18}{'s':>9}{'ns each':>9}{'full size':>18}{'minutes':>9}")
+    whole = 0.0
+    for name, (count, seconds) in times[1].items():
+        half_count, half_seconds = times[0][name]
+        slope = max((seconds - half_seconds) / (count - half_count), 0.0)
+        full = count * squared[name]
+        minutes = (seconds + slope * (full - count)) / 60
+        whole += minutes
+        print(f"{name:<40}{count:>18,}{seconds:>9.2f}{seconds / count * 1e9:>9.2f}{full:>18,.0f}{minutes:>9.1f}")
+    print(f"{'whole protocol':<40}{'':>18}{sum(s for _, s in times[1].values()):>9.2f}{'':>27}{whole:>9.1f}")
+    print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6:.2f} GB")
+
+
+if __name__ == "__main__":
+    main()

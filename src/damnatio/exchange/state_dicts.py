@@ -1,0 +1,94 @@
+"""State dicts: the tensors of a `.pth`, `.pt` or `.safetensors` file, and which backbone they are the weights of."""
+
+import pickle
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from damnatio.backbones import BACKBONES
+from damnatio.errors import DamnatioError
+
+WRAPPERS = ("state_dict", "model", "backbone", "net")
+"""keys under which trainers keep the weights beside an optimiser, say"""
+PREFIXES = ("module.", "_orig_mod.", "backbone.")
+"""what wrappers put before every name: DistributedDataParallel, torch.compile, a model with its head"""
+
+DIM = 512
+"""the dimension of an embedding where nothing says it"""
+
+
+def read_state(path: Path) -> dict[str, Tensor]:
+    """The tensors of a file by the names that the network gave them."""
+    if path.suffix == ".safetensors":
+        try:
+            return dict(load_file(path))
+        except (OSError, SafetensorError) as error:
+            raise DamnatioError(f"{path} is not a readable safetensors file ({error}).") from error
+    try:
+        content: Any = torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise DamnatioError(
+            f"{path} holds more than tensors, and code in a file is never run: save its state dict alone, with "
+            "torch.save(network.state_dict(), path)."
+        ) from error
+    except Exception as error:  # torch may raise anything on damaged content
+        raise DamnatioError(f"{path} is not a file that torch.save wrote, or a damaged one.") from error
+    for key in WRAPPERS:
+        if isinstance(content, Mapping) and isinstance(content.get(key), Mapping):
+            content = content[key]
+    values = list(content.values()) if isinstance(content, Mapping) else []
+    if not values or not all(isinstance(value, Tensor) for value in values):
+        raise DamnatioError(f"{path} holds no state dict: a mapping of names to tensors is expected.")
+    state: dict[str, Tensor] = dict(content)
+    for prefix in PREFIXES:
+        if all(name.startswith(prefix) for name in state):
+            state = {name.removeprefix(prefix): tensor for name, tensor in state.items()}
+    return state
+
+
+def guess(state: Mapping[str, Tensor], size: int, path: Path) -> tuple[str, int]:
+    """The registered backbone whose tensors these are, or are most like, and its dimension."""
+    given = {name: tensor.shape for name, tensor in state.items() if not _counter(name)}
+    likeness: dict[str, float] = {}
+    for backbone in BACKBONES.names():
+        shapes = _shapes(backbone, size, DIM)
+        likeness[backbone] = len(given.items() & shapes.items()) / len(given.keys() | shapes.keys())
+        if given.keys() == shapes.keys():
+            dim = _dimension(backbone, size, given)
+            if _shapes(backbone, size, dim) == given:
+                return backbone, dim
+    nearest = max(likeness, key=lambda name: likeness[name])
+    if likeness[nearest] < 0.5:
+        raise DamnatioError(
+            f"{path} holds the tensors of no known backbone ({', '.join(list(state)[:3])}, ...): "
+            "`damnatio ls backbones` shows which there are, and docs/bring-your-own-model.md how to add one."
+        )
+    return nearest, DIM
+
+
+def _dimension(backbone: str, size: int, given: Mapping[str, torch.Size]) -> int:
+    """What the tensors say where the backbone's own shapes depend on the dimension."""
+    shapes, others = _shapes(backbone, size, DIM), _shapes(backbone, size, DIM + 1)
+    place = next(name for name in shapes if shapes[name] != others[name])
+    axis = next(i for i, side in enumerate(shapes[place]) if side != others[place][i])
+    return given[place][axis] if axis < len(given[place]) else DIM
+
+
+def fill_counters(state: dict[str, Tensor], wanted: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """BatchNorm's count of batches is in no file older than it, and nothing here depends on it."""
+    return {name: torch.zeros_like(tensor) for name, tensor in wanted.items() if _counter(name)} | state
+
+
+def _counter(name: str) -> bool:
+    return name.endswith(".num_batches_tracked")
+
+
+def _shapes(backbone: str, size: int, dim: int) -> dict[str, torch.Size]:
+    with torch.device("meta"):
+        state = BACKBONES.get(backbone)(size, dim).state_dict()
+    return {name: tensor.shape for name, tensor in state.items() if not _counter(name)}

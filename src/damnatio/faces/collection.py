@@ -1,0 +1,78 @@
+"""Several sources as one: each part's identities stand under its name, `people/Ann`, `retain/Bob`."""
+
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from damnatio.faces import SOURCES, detect
+from damnatio.faces.base import FaceSource, UnreadableError
+from damnatio.faces.decoding import EncodedSettings
+from damnatio.tables import Table
+
+
+@SOURCES.register("collection")
+class Collection(FaceSource):
+    """Other sources side by side, by their paths. Whoever is in the first part is left out of the others."""
+
+    class Settings(EncodedSettings):
+        source: Literal["collection"]
+        parts: dict[str, Path] = Field(min_length=1, description="a name for each path; the first one has precedence")
+
+    def __init__(self, settings: Any) -> None:
+        super().__init__(settings)
+        self._parts: dict[str, FaceSource] = {}
+        for name, path in settings.parts.items():
+            found = detect(path, size=settings.size, resize=settings.resize)
+            self._parts[name] = SOURCES.get(found.source)(found)
+
+    def fingerprint(self) -> Any:
+        return {name: part.fingerprint() for name, part in self._parts.items()}
+
+    def index(self) -> Table:
+        tables, first = [], set[str]()
+        for name, part in self._parts.items():
+            part.skipped.clear()
+            table = part.index()
+            for image, identity, reason in part.skipped:
+                self.skip(f"{name}/{image}", reason, f"{name}/{identity}")
+            if not first:
+                first = set(table["identity"].tolist())
+            else:
+                twice = np.isin(table["identity"].astype(str), sorted(first))
+                for image, identity in zip(table["image"][twice], table["identity"][twice], strict=True):
+                    self.skip(f"{name}/{image}", f"{identity} is in the first part", f"{name}/{identity}")
+                table = table.where(~twice)
+            front = {c: [f"{name}/{value}" for value in table[c]] for c in ("image", "identity")}
+            tables.append(table.with_columns(**front))
+        columns = dict.fromkeys(column for table in tables for column in table.columns)
+        whole = Table.joined([_filled(table, tables, list(columns)) for table in tables])
+        return whole.where(np.lexsort((whole["image"].astype(str), whole["identity"].astype(str))))
+
+    def read(self, rows: Table) -> list[NDArray[np.uint8] | UnreadableError]:
+        split = [str(image).split("/", 1) for image in rows["image"]]
+        names = np.array([name for name, _ in split])
+        own = rows.with_columns(
+            image=[image for _, image in split], identity=[str(i).split("/", 1)[1] for i in rows["identity"]]
+        )
+        images: list[NDArray[np.uint8] | UnreadableError] = [UnreadableError("nowhere")] * len(rows)
+        for name, part in self._parts.items():
+            places = np.flatnonzero(names == name)
+            if len(places):
+                for place, image in zip(places, part.read(own.where(places)), strict=True):
+                    images[place] = image
+        return images
+
+
+def _filled(table: Table, tables: list[Table], columns: list[str]) -> Table:
+    """The table with every column that any of the parts has; what it lacks is zero or empty."""
+    filled = {}
+    for name in columns:
+        if name in table.columns:
+            filled[name] = table[name]
+        else:
+            kind = next(other[name].dtype for other in tables if name in other.columns)
+            filled[name] = np.full(len(table), "", object) if kind.kind == "O" else np.zeros(len(table), kind)
+    return Table(filled)

@@ -1,0 +1,132 @@
+"""A manifest: a CSV or Parquet table with a column `path` and a column `identity`, one row an image."""
+
+import csv
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+from pydantic import Field
+
+from damnatio.errors import DamnatioError
+from damnatio.faces import SOURCES
+from damnatio.faces.base import UnreadableError
+from damnatio.faces.decoding import EncodedSettings, EncodedSource, state
+from damnatio.tables import Column, Table, from_arrow
+
+COLUMNS = ["path", "identity"]
+
+
+@SOURCES.register("manifest")
+class Manifest(EncodedSource):
+    """A CSV or Parquet table of path and identity."""
+
+    class Settings(EncodedSettings):
+        source: Literal["manifest"]
+        path: Path
+        root: Path | None = Field(None, description="where relative paths begin; else the folder of the manifest")
+
+    @property
+    def _path(self) -> Path:
+        path: Path = self.settings.path
+        return path.expanduser()
+
+    def fingerprint(self) -> Any:
+        """Of the manifest alone: a look at each of millions of images would cost more than the rest. Images that
+        changed under the same names are new to a run when the manifest is."""
+        return state(self._path)
+
+    def index(self) -> Table:
+        names, identities = self._columns()
+        kept = _first(names) & (names != "") & (identities != "")
+        for row in np.flatnonzero(~kept):
+            if not names[row]:
+                self.skip(f"row {row + 1}", "no path", identities[row])
+            else:
+                self.skip(names[row], "no identity" if not identities[row] else "listed before", identities[row])
+        if not len(names):
+            raise DamnatioError(f"The manifest {self._path} names no image.")
+        return Table({"image": names[kept], "identity": identities[kept]}).sorted_by("identity", "image")
+
+    def content(self, row: Mapping[str, Any]) -> bytes:
+        root = Path(self.settings.root or self._path.parent).expanduser()
+        try:
+            return Path(root, row["image"]).read_bytes()
+        except ValueError:  # a NUL
+            raise UnreadableError("not the path of a file") from None
+
+    def _columns(self) -> tuple[Column, Column]:
+        """Paths and identities as strings, "" where there is none."""
+        path = self._path
+        try:
+            return self._of_csv(path) if path.suffix.lower() == ".csv" else _of_parquet(path)
+        except KeyError:
+            raise DamnatioError(f"The manifest {path} must have the columns 'path' and 'identity'.") from None
+        except OSError as error:
+            raise DamnatioError(f"The manifest {path} cannot be read: {error.strerror or _line(error)}.") from error
+        except (csv.Error, ValueError, pa.ArrowException, MemoryError) as error:
+            raise DamnatioError(f"The manifest {path} cannot be read: {_line(error)}.") from error
+
+    def _of_csv(self, path: Path) -> tuple[Column, Column]:
+        """By Python's reader and not Arrow's, for which one line that is not UTF-8 spoils the whole."""
+        names: list[str] = []
+        identities: list[str] = []
+        known: dict[str, str] = {}
+        with path.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as file:
+            lines = csv.reader(file)
+            header = [title.strip() for title in next(lines, [])]
+            if not set(COLUMNS) <= set(header):
+                raise KeyError
+            path_at, identity_at = (header.index(title) for title in COLUMNS)
+            for line in lines:
+                if len(line) == len(header):
+                    names.append(_text(line[path_at]))
+                    identity = _text(line[identity_at])
+                    identities.append(known.setdefault(identity, identity))  # one string an identity, not one a row
+                elif line:
+                    self.skip(f"line {lines.line_num}", f"{len(line)} values where {len(header)} are expected")
+        return np.array(names, dtype=object), np.array(identities, dtype=object)
+
+
+def _first(names: Column) -> NDArray[np.bool_]:
+    """Which names did not stand before: Arrow numbers values as they come, so that a new one has a new number."""
+    numbers = pa.array(names, pa.string()).dictionary_encode().indices.to_numpy()
+    return np.diff(np.maximum.accumulate(numbers), prepend=-1) > 0
+
+
+def _of_parquet(path: Path) -> tuple[Column, Column]:
+    if not set(COLUMNS) <= set(pq.read_schema(path).names):
+        raise KeyError
+    table = pq.read_table(path, columns=COLUMNS)
+    return _strings(table.column("path")), _strings(table.column("identity"))
+
+
+def _strings(column: Any) -> Column:
+    """Text as it stands, numbers as whole numbers; "" for what is neither."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        column, kind = column.cast(kind.value_type), kind.value_type
+    if pa.types.is_floating(kind):  # as pandas writes whole numbers among which one is missing
+        column = pc.if_else(pc.equal(pc.floor(column), column), column, None)
+        column, kind = column.cast(pa.int64()), pa.int64()
+    if not (pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        raise pa.ArrowInvalid(f"a column holds {kind} where text or whole numbers are expected")
+    return from_arrow(pc.utf8_trim_whitespace(pc.fill_null(column.cast(pa.string()), "")))
+
+
+def _text(value: str) -> str:
+    """Without the spaces around it; nothing where it is not UTF-8."""
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return ""
+    return value.strip()
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split()).rstrip(".")[:200]

@@ -1,0 +1,129 @@
+"""InsightFace's verification sets: a pickle of 2P encoded images and P booleans; pair i is images 2i and 2i+1.
+
+As a source of faces the file tells identities only in so far as its pairs do: images of a pair that is the same person,
+and images of the same bytes, are one identity. Two identities may still be one person.
+"""
+
+import hashlib
+import mmap
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from damnatio.errors import DamnatioError
+from damnatio.faces import SOURCES
+from damnatio.faces.base import UnreadableError
+from damnatio.faces.decoding import EncodedSettings, EncodedSource, mapped, read_at, state
+from damnatio.faces.unpickling import Span, unescaped, unpickle
+from damnatio.tables import Table
+
+
+class Pairs(NamedTuple):
+    """The places of the images, and of each pair whether it is the same person."""
+
+    images: list[Span]
+    same: list[bool]
+
+
+@SOURCES.register("pairs_bin")
+class PairsBin(EncodedSource):
+    """InsightFace's verification .bin: pairs of images, identities as far as they tell."""
+
+    class Settings(EncodedSettings):
+        source: Literal["pairs_bin"]
+        path: Path
+
+    @property
+    def _path(self) -> Path:
+        path: Path = self.settings.path
+        return path.expanduser()
+
+    def fingerprint(self) -> Any:
+        return state(self._path)
+
+    def index(self) -> Table:
+        data, pairs = _opened(self._path)
+        identity = np.array(_people(data, pairs))
+        order = np.argsort(identity, kind="stable")
+        return Table(
+            {
+                "image": [str(place) for place in order],
+                "identity": [str(person) for person in identity[order]],
+                "offset": [pairs.images[place].offset for place in order],
+                "length": [pairs.images[place].length for place in order],
+                "escaped": [pairs.images[place].escaped for place in order],
+            }
+        )
+
+    def content(self, row: Mapping[str, Any]) -> bytes:
+        content = read_at(str(self._path), row["offset"], row["length"])
+        if len(content) < row["length"]:
+            raise UnreadableError("the file ends inside the image")
+        return unescaped(content) if row["escaped"] else content
+
+
+def read_pairs(path: Path) -> tuple[list[bytes], list[bool]]:
+    """All encoded images of a .bin, and of each pair whether it is the same person."""
+    path = path.expanduser()
+    data, pairs = _opened(path)
+    try:
+        contents = {span: span.of(data) for span in dict.fromkeys(pairs.images)}  # one image may be named many times
+    except UnreadableError as error:
+        raise _told(path, error) from error
+    return [contents[span] for span in pairs.images], pairs.same
+
+
+def _opened(path: Path) -> tuple[mmap.mmap, Pairs]:
+    try:
+        data = mapped(path)
+        return data, _checked(unpickle(data))
+    except UnreadableError as error:
+        raise _told(path, error) from error
+
+
+def _told(path: Path, error: UnreadableError) -> DamnatioError:
+    return DamnatioError(f"The pairs {path} cannot be read: {error}.")
+
+
+def _checked(content: Any) -> Pairs:
+    two = isinstance(content, list | tuple) and len(content) == 2  # a Span is a tuple, and no list of anything
+    if not two or not all(type(part) in (list, tuple) for part in content):
+        raise UnreadableError("not a list of images and a list of booleans")
+    images, same = content
+    for what, kind, values in (("image", Span, images), ("label", bool, same)):
+        for place, value in enumerate(values):
+            if not isinstance(value, kind):
+                raise UnreadableError(f"{what} {place} is no {'bytes' if kind is Span else 'boolean'}")
+    if not same or len(images) != 2 * len(same):
+        raise UnreadableError(f"{len(images)} images and {len(same)} labels are not pairs")
+    return Pairs(list(images), list(same))
+
+
+def _people(data: mmap.mmap, pairs: Pairs) -> list[int]:
+    """The identity of each image, by the number of its first: images of one person in a pair, or of the same bytes."""
+    person = list(range(len(pairs.images)))
+
+    def first(image: int) -> int:
+        while person[image] != image:
+            person[image] = image = person[person[image]]
+        return image
+
+    def join(one: int, other: int) -> None:
+        low, high = sorted((first(one), first(other)))
+        person[high] = low
+
+    digests = {span: _digest(data, span) for span in dict.fromkeys(pairs.images)}
+    seen: dict[bytes, int] = {}
+    for image, span in enumerate(pairs.images):
+        join(image, seen.setdefault(digests[span], image))
+    for pair, same in enumerate(pairs.same):
+        if same:
+            join(2 * pair, 2 * pair + 1)
+    return [first(image) for image in person]
+
+
+def _digest(data: mmap.mmap, span: Span) -> bytes:
+    """Of the bytes as they are spelt, which is the same throughout a file."""
+    return hashlib.sha256(data[span.offset : span.offset + span.length]).digest()

@@ -1,0 +1,146 @@
+"""f* that comes from elsewhere: its weights as they are, fed as they were, with a head where there is none."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch.nn import functional as F
+
+from damnatio.embedding import embed
+from damnatio.errors import DamnatioError
+from damnatio.importing import content_of, import_model
+from damnatio.models import load_backbone, load_card, new_backbone, put_tensors
+from damnatio.pipeline import Pipeline
+from damnatio.recipe import ModelSettings, load
+from damnatio.workspace import Workspace
+from tests.conftest import TINY
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A run's folder and the folder of its f*."""
+    run = tmp_path_factory.mktemp("trained")
+    recipe = load("demo", [*TINY, "train.epochs=12"])
+    with Workspace(run, say=lambda line: None) as workspace:
+        return run, Pipeline(recipe, workspace).original().path
+
+
+def imported(run: Path, *overrides: str) -> Path:
+    """The f* of the same faces, imported."""
+    recipe = load("demo", [*TINY, *overrides])
+    with Workspace(run, say=lambda line: None) as workspace:
+        return Pipeline(recipe, workspace).original().path
+
+
+def tensors(backbone: str = "mobilefacenet", dim: int = 32) -> dict[str, torch.Tensor]:
+    torch.manual_seed(3)
+    return {name: t.contiguous() for name, t in new_backbone(backbone, 32, dim).state_dict().items()}
+
+
+def settings(path: Path, **more: object) -> ModelSettings:
+    return ModelSettings.model_validate({"backbone": "mobilefacenet", "dim": 32, "weights": path, **more})
+
+
+def test_weights_are_taken_as_they_are_and_nothing_is_trained(trained: tuple[Path, Path], tmp_path: Path) -> None:
+    run, _ = trained
+    save_file(tensors(), tmp_path / "mine.safetensors")
+    words = [f"model.weights={tmp_path / 'mine.safetensors'}", "model.backbone=mobilefacenet", "model.colour=BGR"]
+    folder = imported(run, *words, "model.mean=100", "model.deviation=50")
+    ours = load_file(folder / "model.safetensors")
+    assert ours.keys() == tensors().keys()
+    assert all(torch.equal(ours[name], tensor) for name, tensor in tensors().items())
+    card = load_card(folder)
+    assert (card.backbone, card.colour, card.mean, card.scale) == ("mobilefacenet", "BGR", 100, 50)
+    assert card.origin.startswith("mine.safetensors")
+    assert not (folder / "metrics.jsonl").exists()
+
+
+def test_head_rows_are_the_normalised_means_of_the_retain_embeddings(
+    trained: tuple[Path, Path], tmp_path: Path
+) -> None:
+    run, _ = trained
+    save_file(tensors(), tmp_path / "mine.safetensors")
+    folder = imported(run, f"model.weights={tmp_path / 'mine.safetensors'}", "model.backbone=mobilefacenet")
+    with Workspace(run, say=lambda line: None) as workspace:
+        pipeline = Pipeline(load("demo", TINY), workspace)
+        faces, table = pipeline.images(pipeline.faces()), pipeline._table(pipeline.partitions())
+    head = load_file(folder / "head.safetensors")["weight"]
+    backbone, card = load_backbone(folder)
+    for label in (0, 7, 23):
+        rows = np.flatnonzero((table["partition"] == "R") & (table["label"] == label))
+        units = torch.from_numpy(embed(backbone, card, faces, table["row"][rows].astype(np.int64), 16))
+        torch.testing.assert_close(head[label], F.normalize(units.sum(dim=0), dim=0))
+    assert len(head) == 24
+
+
+def test_model_folder_of_another_run_is_imported_with_its_card_and_its_head(
+    trained: tuple[Path, Path], tmp_path: Path
+) -> None:
+    run, original = trained
+    copy = shutil.copytree(original, tmp_path / "model")
+    card = json.loads((copy / "card.json").read_text())
+    (copy / "card.json").write_text(json.dumps({**card, "mean": 120.0}))
+    folder = imported(run, f"model.weights={copy}")
+    assert load_card(folder).mean == 120.0
+    theirs, ours = (load_file(path / "head.safetensors")["weight"] for path in (original, folder))
+    assert torch.equal(theirs, ours)
+
+
+def test_head_of_other_people_is_refused(trained: tuple[Path, Path], tmp_path: Path) -> None:
+    run, original = trained
+    copy = shutil.copytree(original, tmp_path / "model")
+    head = load_file(copy / "head.safetensors")["weight"]
+    for other in (head.roll(1, dims=0).contiguous(), head[:20].contiguous()):
+        save_file({"weight": other}, copy / "head.safetensors")
+        with pytest.raises(DamnatioError, match=r"not those of the 24 retain identities here: put"):
+            imported(run, f"model.weights={copy}")
+
+
+def test_another_file_is_another_output_and_another_place_is_not(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        save_file(tensors(), tmp_path / name / "mine.safetensors")
+    first, second = (settings(tmp_path / name / "mine.safetensors") for name in ("a", "b"))
+    assert content_of(first) == content_of(second)
+    changed = tensors() | {"bn.bias": torch.ones(32)}
+    save_file(changed, tmp_path / "b" / "mine.safetensors")
+    assert content_of(first) != content_of(second)
+    before = content_of(first)
+    save_file({"weight": torch.ones(3, 32)}, tmp_path / "a" / "head.safetensors")
+    assert content_of(first) != before
+
+
+def test_what_does_not_fit_is_told_in_one_sentence(tmp_path: Path) -> None:
+    given = tensors()
+    for name in [name for name in given if name.startswith("conv_5.")]:
+        given["module." + name] = given.pop(name)
+    given["bn.weight"] = torch.ones(7)
+    with pytest.raises(DamnatioError) as told:
+        put_tensors(new_backbone("mobilefacenet", 32, 32), given, Path("x.safetensors"))
+    assert str(told.value) == (
+        "x.safetensors does not fit the network: 40 tensors are missing: conv_5.model.0.conv.conv.weight, "
+        "conv_5.model.0.conv.bn.weight, conv_5.model.0.conv.bn.bias, ...; 40 tensors are foreign: "
+        "module.conv_5.model.0.conv.conv.weight, module.conv_5.model.0.conv.bn.weight, "
+        "module.conv_5.model.0.conv.bn.bias, ...; 1 tensors are of another shape: bn.weight (7 for 32). "
+        "Check model.backbone and model.dim."
+    )
+
+
+@pytest.mark.parametrize("name", ["absent.safetensors", "mine.tflite", "broken.safetensors"])
+def test_file_that_is_no_model_is_told(tmp_path: Path, name: str) -> None:
+    for file in ("mine.tflite", "broken.safetensors"):
+        (tmp_path / file).write_text("no model")
+    with pytest.raises(DamnatioError, match=name):
+        import_model(settings(tmp_path / name), 32)
+
+
+def test_card_that_contradicts_the_recipe_is_told(trained: tuple[Path, Path]) -> None:
+    _, original = trained
+    with pytest.raises(DamnatioError, match=r"of backbone iresnet-tiny, and the recipe says mobilefacenet: set"):
+        import_model(settings(original), 32)
+    with pytest.raises(DamnatioError, match=r"takes images of 32 pixels, and the faces have 48: correct faces.size"):
+        import_model(ModelSettings(backbone="iresnet-tiny", dim=32, weights=original), 48)
