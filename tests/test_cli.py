@@ -16,7 +16,7 @@ from damnatio.cli import main
 
 GROUPS_11 = {"R", "T", "Ftr-Ftr", "Ftr-Fev", "Fev-Fev", "avg(Ftr)-Fev", "FtrxFtr", "FevxFev"}
 GROUPS_1N = {"R", "T", "Ftr", "Fev"}
-METRICS = {"TMR", "FMR", "TPIR", "FPIR", "threshold", "W1", "deformation", "footprint", "weakly_forgotten"}
+METRICS = {"TMR", "FMR", "TPIR", "FPIR", "threshold", "W1", "deformation", "footprint", "weakly_forgotten", "EER"}
 
 
 def results(run: Path) -> list[dict[str, str]]:
@@ -58,6 +58,7 @@ def test_results_are_long_and_complete(finished: Path) -> None:
     rows = results(finished)
     assert list(rows[0]) == [
         *("backbone", "scale", "method", "task", "group", "operating_point", "metric", "value", "count"),
+        *("subjects", "low", "high", "wilson_low", "wilson_high"),
     ]
     for scale in ("S1", "S2"):
         for method in ("original", "HD", "OF"):

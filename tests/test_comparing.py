@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from damnatio import comparing, scanning
 from damnatio.comparing import NonMated, leave_one_out, mated_across, mated_pairs, search, templates
 from damnatio.metrics.distributions import BIN, EDGES, wasserstein1
+from damnatio.metrics.identification import true_positive_rate
+from damnatio.metrics.verification import calibrate
 from damnatio.scanning import GRID, Codes, Scores, Units, dots, on_grid
 from damnatio.tails import Thinned
 
@@ -206,6 +208,34 @@ def test_search_finds_the_own_score_and_the_best_other(seed: int) -> None:
     assert own.tolist() == naive_own
     assert best.tolist() == naive_best
     assert np.isneginf(own).sum() == np.isin(probes[1], gallery[1], invert=True).sum() > 0
+
+
+NINE = [
+    (0, 0.75, 0.25, 0.0),  # won
+    (0, 0.5, 0.5, 0.25),  # a tie at rank one loses
+    (1, 0.25, 0.625, 0.0),  # won
+    (1, 0.875, 0.5, 0.0),  # beaten
+    (2, 0.0, 0.25, 0.5),  # won
+    (2, 0.0, 0.0, 0.25),  # won
+    (7, 0.5, 0.25, 0.0),  # not enrolled: an alarm up to 0.5
+    (8, 0.125, 0.375, 0.25),  # up to 0.375
+    (9, -0.5, -0.25, -0.125),  # below 0
+]
+"""An identity and its probe's scores with three templates, which are the axes."""
+
+
+@pytest.mark.parametrize(
+    ("target", "alarms", "successes"),
+    [(0.1, 0, 2), (0.34, 1, 3), (0.67, 2, 3), (0.99, 2, 3)],  # just above 0.5; 0.5; 0.375; 0.375
+)
+def test_nine_probes_by_hand(target: float, alarms: int, successes: int) -> None:
+    codes, probes = np.array([row[0] for row in NINE]), np.array([row[1:] for row in NINE])
+    own, best = search(probes, codes, np.eye(3), np.arange(3))
+    assert own.tolist() == [0.75, 0.5, 0.625, 0.5, 0.5, 0.25, *[-math.inf] * 3]
+    assert best.tolist() == [0.25, 0.5, 0.25, 0.875, 0.25, 0.0, 0.5, 0.375, -0.125]
+    (point,) = calibrate(best[6:], [target])
+    assert point.rate == alarms / 3
+    assert true_positive_rate(own[:6], best[:6], point.threshold) == successes / 6
 
 
 def test_search_keeps_a_tie_a_tie() -> None:

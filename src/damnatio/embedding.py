@@ -74,6 +74,8 @@ def load_embeddings(path: Path, partitions: Table) -> tuple[NDArray[np.float64],
         raise DamnatioError(f"{path}: `embeddings` [n, d] and `rows` [n] do not fit each other.")
     if len(rows) and not 0 <= rows.min() <= rows.max() < len(partitions):
         raise DamnatioError(f"{path} names rows that the table of partitions has not: they belong to different runs.")
+    if len(np.unique(rows)) < len(rows):
+        raise DamnatioError(f"{path} names a row twice: an image would be compared with itself.")
     return in_float64(units, lambda place: f"the image {partitions['image'][rows[place]]}", path), rows
 
 
