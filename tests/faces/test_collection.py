@@ -48,7 +48,7 @@ def test_parts_of_different_kinds_are_read_as_each_reads_itself(tmp_path: Path, 
         alone = collection(**{part: some(face_folder, tmp_path / f"alone-{part}", int(folder[-2:]))})
         wanted = alone.read(alone.index())
         for place in range(start, start + 3):
-            assert np.array_equal(pixels[place], wanted[place - start]), part
+            assert np.array_equal(pixels[place], np.asarray(wanted[place - start])), part
 
 
 def test_what_the_parts_skip_is_told_under_their_names(tmp_path: Path, face_folder: Path) -> None:
