@@ -13,7 +13,7 @@ from damnatio.metrics.distributions import BIN, EDGES, wasserstein1
 from damnatio.metrics.identification import true_positive_rate
 from damnatio.metrics.verification import calibrate
 from damnatio.scanning import GRID, Codes, Scores, Units, dots, on_grid
-from damnatio.tails import Thinned
+from damnatio.thinning import Thinned
 
 DIM = 6
 

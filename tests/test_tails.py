@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from damnatio import scanning, tails
 from damnatio.metrics.verification import Calibration, calibrate
 from damnatio.scanning import Codes, Kind, Scores, Units, on_grid
-from damnatio.tails import Thinned, nonmated_count, scan_tail
+from damnatio.tails import nonmated_count, scan_tail
+from damnatio.thinning import Thinned
 
 KINDS: tuple[Kind, ...] = ("float64", "float32", "bfloat16", "int8")
 TARGETS = (0.001, 0.01, 0.1, 0.3, 0.9)

@@ -31,7 +31,8 @@ from damnatio.scanning import (
     top_two,
     workers,
 )
-from damnatio.tails import Thinned, nonmated_count
+from damnatio.tails import nonmated_count
+from damnatio.thinning import Thinned
 
 HELD = 1 << 24
 """Non-mated scores of a group that are held in memory; more are counted as they come."""

@@ -187,7 +187,7 @@ class Pipeline:
             write(measure(compared, settings.operating_points, reference, settings.replicates), folder)
 
         names = ("distributions", "identification", "intervals", "verification")
-        stages = ("protocol", "scanning", "tails", "comparing", "calibrating", "evaluating")
+        stages = ("protocol", "scanning", "thinning", "tails", "comparing", "calibrating", "evaluating")
         code = code_of(*(f"{name}.py" for name in stages), *(f"metrics/{name}.py" for name in names))
         keyed = {"scale": scale, "seed": recipe.seed, "code": code, **_plain(settings)}
         del keyed["embed_batch"]
