@@ -75,6 +75,19 @@ def test_results_are_long_and_complete(finished: Path) -> None:
     assert {float(row["value"]) for row in untouched} == {0.0}
 
 
+def test_finished_report_reads_back_as_numbers(finished: Path) -> None:
+    from damnatio.reporting import read_report
+
+    table, _ = read_report(finished / "report")
+    ends = ("low", "high", "wilson_low", "wilson_high")
+    assert {table[name].dtype.kind for name in ("operating_point", "value", *ends)} == {"f"}
+    assert {table[name].dtype.kind for name in ("count", "subjects")} == {"i"}
+    tmr = table.where(table["metric"] == "TMR")
+    assert ((tmr["wilson_low"] <= tmr["value"]) & (tmr["value"] <= tmr["wilson_high"])).all()
+    assert (tmr["low"] <= tmr["high"]).all()
+    assert (tmr["subjects"] > 0).all()
+
+
 def test_running_again_computes_nothing(tmp_path: Path, tiny: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     run = ["run", "demo", "--run", str(tmp_path / "run"), *tiny]
     assert main(run) == 0
