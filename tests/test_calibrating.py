@@ -27,7 +27,7 @@ def development(seed: int, steps: float = 0.0) -> tuple[Units, Codes]:
 
 def calibrated(seed: int, steps: float, replicates: int = 25, most: int = 0) -> tuple[NonMated, Calibrated]:
     group = NonMated(development(seed, steps), None, most, np.random.default_rng(seed))
-    return group, calibrate_pairs(Comparisons(group, {}, {}, {}, {}, seed=3), TARGETS, replicates)
+    return group, calibrate_pairs(Comparisons(group, {}, {}, {}, {}, {}, seed=3), TARGETS, replicates)
 
 
 @pytest.mark.parametrize("steps", [0.0, 1.0])

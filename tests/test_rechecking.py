@@ -16,6 +16,7 @@ from damnatio.evaluating import COLUMNS
 from damnatio.pipeline import Pipeline
 from damnatio.rechecking import NEEDED, recheck
 from damnatio.recipe import Recipe, load
+from damnatio.score_files import read_scores
 from damnatio.tables import Table
 from damnatio.workspace import Workspace
 from tests.conftest import TINY
@@ -75,6 +76,32 @@ def test_every_number_of_the_evaluation_again(run: Run, label: str, tmp_path: Pa
 def test_smallest_scale_is_meant_where_none_is_named(run: Run, tmp_path: Path) -> None:
     recheck(run.recipe, run.embeddings["original"], run.protocol, "", None, tmp_path)
     assert_same_table(tmp_path / "results.parquet", run.evaluations["original"] / "results.parquet")
+
+
+def test_score_files_hold_every_comparison(run: Run, tmp_path: Path) -> None:
+    """What bob would count from the files is what the results say."""
+    found = recheck(run.recipe, run.embeddings["HD"], run.protocol, "S1", None, tmp_path, tmp_path / "scores")
+    at = {row[1:4]: row[4:6] for row in found.rows if row[0] == "1:1"}
+    for target in run.recipe.evaluate.operating_points:
+        threshold = at["D", target, "threshold"][0]
+        for file, mated, nonmated in (("T", "T", "TxT"), ("FtrxFtr", "Ftr-Ftr", "FtrxFtr"), ("R", "R", "RxR")):
+            scores = read_scores(tmp_path / "scores" / f"{file}.csv")
+            for group, metric, these in ((mated, "TMR", scores.mated), (nonmated, "FMR", ~scores.mated)):
+                value, count = at[group, target, metric]
+                assert int(these.sum()) == count, (file, group)
+                assert float(np.mean(scores.scores[these] >= threshold)) == pytest.approx(value, abs=1e-12)
+    table = Table.read(run.protocol)
+    listed = read_scores(tmp_path / "scores/D.csv")
+    assert not listed.mated[listed.scores < -2].any()
+    assert listed.probes is not None
+    assert set(listed.probes.values) <= set(table["image"])
+
+
+def test_embeddings_that_lack_an_image_are_told(run: Run, tmp_path: Path) -> None:
+    stored = load_file(run.embeddings["original"])
+    save_file({name: array[1:].copy() for name, array in stored.items()}, tmp_path / FILE)
+    with pytest.raises(DamnatioError, match=r"lacks 1 images that the protocol compares at S1, \S+ first"):
+        recheck(run.recipe, tmp_path / FILE, run.protocol, "S1", None, tmp_path)
 
 
 def test_length_of_a_vector_does_not_matter(run: Run, tmp_path: Path) -> None:

@@ -65,6 +65,7 @@ def parser() -> argparse.ArgumentParser:
             )
             again.add_argument("--scale", default="", help="which forget set (the smallest)")
             again.add_argument("--out", type=Path, default=Path("recheck"), help="where the results go (recheck/)")
+            again.add_argument("--scores", type=Path, metavar="FOLDER", help="write all scores of 1:1 as CSV, for bob")
     found = verbs.add_parser("findings", help="check the paper's eight findings on one or more finished runs")
     found.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folders of runs; several compare backbones")
     text = "measure a model on pairs of images or a folder of faces"

@@ -128,7 +128,8 @@ def _recheck(options: argparse.Namespace) -> int:
     from damnatio.recipe import load
 
     recipe = load(options.recipe, options.set)
-    found = recheck(recipe, options.embeddings, options.protocol, options.scale, options.original, options.out)
+    sources = (options.embeddings, options.protocol, options.scale, options.original)
+    found = recheck(recipe, *sources, options.out, options.scores)
     shown = Shown(box=None, header_style="bold", pad_edge=False)
     for name in ("task", "group", "at", "metric", "value", "n", "95 % (subjects)", "95 % (Wilson)"):
         shown.add_column(name, justify="right" if name in ("at", "value", "n") else "left")

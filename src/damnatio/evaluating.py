@@ -33,6 +33,9 @@ COLUMNS = (
     "subjects", "low", "high", "wilson_low", "wilson_high",
 )  # fmt: skip
 
+QUANTILES = (0.001, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 0.999)
+SPREAD_COLUMNS = ("kind", "group", "count", "mean", "deviation", *(f"q{share:g}" for share in QUANTILES), "error")
+
 Row = tuple[str, str, float, str, float, int, int, float, float, float, float]
 
 
@@ -254,6 +257,9 @@ def write(found: Measured, folder: Path) -> None:
     sketches = {f"mated/{group}": sample.histogram() for group, sample in found.mated.items()}
     sketches |= {f"non-mated/{group}": spread.sample.histogram() for group, spread in found.spreads.items()}
     write_arrays(sketches, folder / "sketches.safetensors")
+    groups = [("mated", *item) for item in found.mated.items()]
+    groups += [("non-mated", group, spread.sample) for group, spread in found.spreads.items()]
+    Table.of_rows(SPREAD_COLUMNS, [_spread_row(*item) for item in groups]).write(folder / "distributions.parquet")
     retained = {"mated": found.mated["R"], "nonmated": found.spreads["R"].sample}
     arrays: dict[str, NDArray[Any]] = {}
     for name, sample in retained.items():
@@ -263,6 +269,11 @@ def write(found: Measured, folder: Path) -> None:
     Table.of_rows(["task", "group", "target", "threshold", "attained", "rate"], found.curves).write(
         folder / "curves.parquet"
     )
+
+
+def _spread_row(kind: str, group: str, sample: Sample) -> tuple[str | float, ...]:
+    moments = sample.moment(1), math.sqrt(sample.moment(2)) if sample.count else math.nan
+    return kind, group, sample.count, *moments, *sample.quantiles(QUANTILES).tolist(), sample.error
 
 
 def reference_from(found: Measured) -> Reference:

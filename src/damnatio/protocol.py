@@ -27,6 +27,21 @@ SEARCH_GROUPS = {"R": "D", "T": "D", "Ftr": "D", "Fev": "Dev"}
 
 
 @dataclass(frozen=True)
+class Named:
+    """Vectors to compare: whose each is, by code and by name, and the name of its image; a template bears that of its
+    identity."""
+
+    units: Units
+    codes: Codes
+    names: NDArray[np.object_]
+    people: NDArray[np.object_]
+
+    @property
+    def pair(self) -> tuple[Units, Codes]:
+        return self.units, self.codes
+
+
+@dataclass(frozen=True)
 class Mated:
     """Scores of comparisons of one identity, and whose they are."""
 
@@ -59,6 +74,8 @@ class Comparisons:
     searches: dict[str, Searches]
     alarms: dict[str, Mated]
     """the highest score of each search with a probe of D, by gallery"""
+    sets: dict[str, tuple[Named, Named | None]]
+    """by group: who is compared with whom, in the second place with itself if there is None"""
     seed: int = 0
 
 
@@ -77,58 +94,72 @@ def compare(
     """All comparisons at one scale. `units[i]` is the embedding of the image at table row `rows[i]`. `most` draws so
     many non-mated comparisons a group; 0 takes all."""
     members = partitions.where(rows)
-    codes = codes_of(members["identity"])[0]
+    codes, people = codes_of(members["identity"])
     part, role = members["partition"], members["role"]
     forget = at_scale(members, scales, scale)
     units = on_grid(units)
 
-    def chosen(mask: NDArray[np.bool_]) -> tuple[Units, Codes]:
-        return units[mask.astype(bool)], codes[mask.astype(bool)]
+    def chosen(mask: NDArray[np.bool_]) -> Named:
+        here = mask.astype(bool)
+        return Named(units[here], codes[here], members["image"][here], members["identity"][here])
 
-    def nonmated(stream: int, first: tuple[Units, Codes], second: tuple[Units, Codes] | None = None) -> NonMated:
-        return NonMated(first, second, most, np.random.default_rng([seed, 7, stream]))
+    def enrolled(vectors: Named) -> Named:
+        """One template an identity, by its name."""
+        made, whose = templates(vectors.units, vectors.codes)
+        return Named(made, whose, people[whose], people[whose])
+
+    def nonmated(stream: int, first: Named, second: Named | None = None) -> NonMated:
+        rng = np.random.default_rng([seed, 7, stream])
+        return NonMated(first.pair, second.pair if second else None, most, rng)
 
     train, evaluated = chosen(forget & (role == "train")), chosen(forget & (role == "eval"))
     development, test = chosen(part == DEVELOPMENT), chosen(part == TEST)
-    mated: dict[str, Mated] = {}
-    others = {"T single": nonmated(1, test)}
-    searches: dict[str, Searches] = {}
-
-    enrolled, probes = {}, {}
-    for number, (group, name) in enumerate((("R", RETAIN), ("T", TEST)), start=2):
-        enrolled[group] = templates(*chosen((part == name) & (role == "enrol")))
-        probes[group] = chosen((part == name) & (role == "probe"))
-        mated[group] = _across(enrolled[group], probes[group])
-        others[group] = nonmated(number, enrolled[group], probes[group])
-
-    a, b = mated_pairs(train[1])
-    mated["Ftr-Ftr"] = Mated(dots(train[0], a, train[0], b), train[1][a])
-    mated["Ftr-Fev"] = _across(train, evaluated)
-    a, b = mated_pairs(evaluated[1])
-    mated["Fev-Fev"] = Mated(dots(evaluated[0], a, evaluated[0], b), evaluated[1][a])
-    linked = templates(*train)
-    mated[AVERAGED] = _across(linked, evaluated)
-    others[AVERAGED] = nonmated(4, linked, evaluated)
-    others["FtrxFtr"] = nonmated(5, train)
-    others["FevxFev"] = nonmated(6, evaluated)
-    others["FtrxFev"] = nonmated(7, train, evaluated)
-
-    strangers = [enrolled["R"], enrolled["T"], templates(*chosen(part == DISTRACTOR))]
-    before, after = _gallery([*strangers, linked]), _gallery([*strangers, templates(*evaluated)])
-    for group, probe in {**probes, "Ftr": evaluated}.items():
-        searches[group] = _mated_searches(*search(*probe, *before), probe[1])
-    own, best = leave_one_out(*evaluated), search(*evaluated, *after)[1]
-    searches["Fev"] = _mated_searches(own, best, evaluated[1])  # a lone image has no template that does not hold it
+    linked = enrolled(train)
+    kept = {g: enrolled(chosen((part == name) & (role == "enrol"))) for g, name in (("R", RETAIN), ("T", TEST))}
+    probes = {g: chosen((part == name) & (role == "probe")) for g, name in (("R", RETAIN), ("T", TEST))}
+    met: dict[str, tuple[Named, Named | None]] = {
+        "D": (development, None),
+        "T single": (test, None),
+        "R": (kept["R"], probes["R"]),
+        "T": (kept["T"], probes["T"]),
+        AVERAGED: (linked, evaluated),
+        "FtrxFtr": (train, None),
+        "FevxFev": (evaluated, None),
+        "FtrxFev": (train, evaluated),
+    }
+    others = {group: nonmated(stream, *sets) for stream, (group, sets) in enumerate(met.items())}
+    mated = {
+        "R": _across(*met["R"]),
+        "T": _across(*met["T"]),
+        "Ftr-Ftr": _within(train),
+        "Ftr-Fev": _across(train, evaluated),
+        "Fev-Fev": _within(evaluated),
+        AVERAGED: _across(linked, evaluated),
+    }
+    strangers = [kept["R"], kept["T"], enrolled(chosen(part == DISTRACTOR))]
+    before, after = _gallery([*strangers, linked]), _gallery([*strangers, enrolled(evaluated)])
+    searches = {
+        group: _mated_searches(*search(*probe.pair, *before), probe.codes)
+        for group, probe in {**probes, "Ftr": evaluated}.items()
+    }
+    own, best = leave_one_out(*evaluated.pair), search(*evaluated.pair, *after)[1]
+    searches["Fev"] = _mated_searches(own, best, evaluated.codes)  # a lone image has no template that does not hold it
     alarms = {
-        name: Mated(search(*development, *gallery)[1], development[1])
+        name: Mated(search(*development.pair, *gallery)[1], development.codes)
         for name, gallery in (("D", before), ("Dev", after))
     }
-    return Comparisons(nonmated(0, development), mated, others, searches, alarms, seed)
+    return Comparisons(others.pop("D"), mated, others, searches, alarms, met, seed)
 
 
-def _across(first: tuple[Units, Codes], second: tuple[Units, Codes]) -> Mated:
-    a, b = mated_across(first[1], second[1])
-    return Mated(dots(first[0], a, second[0], b), first[1][a])
+def _within(vectors: Named) -> Mated:
+    a, b = mated_pairs(vectors.codes)
+    return Mated(dots(vectors.units, a, vectors.units, b), vectors.codes[a])
+
+
+def _across(first: Named, second: Named | None) -> Mated:
+    assert second is not None
+    a, b = mated_across(first.codes, second.codes)
+    return Mated(dots(first.units, a, second.units, b), first.codes[a])
 
 
 def _mated_searches(own: Scores, best: Scores, subjects: Codes) -> Searches:
@@ -136,5 +167,5 @@ def _mated_searches(own: Scores, best: Scores, subjects: Codes) -> Searches:
     return Searches(own[there], best[there], subjects[there])
 
 
-def _gallery(parts: Sequence[tuple[Units, Codes]]) -> tuple[Units, Codes]:
-    return np.concatenate([units for units, _ in parts]), np.concatenate([codes for _, codes in parts])
+def _gallery(parts: Sequence[Named]) -> tuple[Units, Codes]:
+    return np.concatenate([part.units for part in parts]), np.concatenate([part.codes for part in parts])

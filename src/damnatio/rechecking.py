@@ -1,23 +1,38 @@
 """Every number of an evaluation again, from stored embeddings and the table of partitions: no model, no images."""
 
+from collections.abc import Iterator
 from pathlib import Path
+
+import numpy as np
 
 from damnatio.embedding import load_embeddings
 from damnatio.errors import DamnatioError, nearest
 from damnatio.evaluating import COLUMNS, Measured, Reference, measure, reference_from, write
-from damnatio.partitions import FORGET
-from damnatio.protocol import Comparisons, compare
+from damnatio.partitions import FORGET, at_scale
+from damnatio.protocol import Comparisons, Named, compare, evaluated_rows
 from damnatio.recipe import Recipe
+from damnatio.scanning import Codes, Scores, blocks
+from damnatio.score_files import Side, write_scores
 from damnatio.tables import Table
 
+Blocks = Iterator[tuple[Codes, Codes, Scores]]
+CELLS = 1 << 22
+"""scores at once, where all are written"""
 NEEDED = ("row", "image", "identity", "partition", "control", "scale", "role")
 
 
 def recheck(
-    recipe: Recipe, embeddings: Path, protocol: Path, scale: str, original: Path | None, folder: Path
+    recipe: Recipe,
+    embeddings: Path,
+    protocol: Path,
+    scale: str,
+    original: Path | None,
+    folder: Path,
+    scores: Path | None = None,
 ) -> Measured:
     """Measure the model behind `embeddings`, an altered one if f*'s embeddings are given as `original`, and write what
-    the evaluation stage writes. The recipe gives the operating points, the replicates and the seed."""
+    the evaluation stage writes; and all scores of 1:1, if there is a folder for them. The recipe gives the operating
+    points, the replicates and the seed."""
     table = Table.read(protocol)
     missing = [name for name in NEEDED if name not in table.columns]
     if missing:
@@ -27,19 +42,46 @@ def recheck(
     if scale not in scales:
         raise DamnatioError(f"{protocol} has no scale '{scale}'.{nearest(scale, scales)}")
     settings = recipe.evaluate
+    wanted = evaluated_rows(table.where((table["partition"] != FORGET) | at_scale(table, scales, scale)))
 
     def compared(path: Path) -> Comparisons:
         units, rows = load_embeddings(path, table)
+        lacking = np.setdiff1d(wanted, rows)
+        if len(lacking):
+            raise DamnatioError(
+                f"{path} lacks {len(lacking):,} images that the protocol compares at {scale}, "
+                f"{table['image'][lacking[0]]} first: they belong to different runs."
+            )
         return compare(units, rows, table, scales, scale, settings.nonmated_pairs, recipe.seed)
 
     reference: Reference | None = None
     if original is not None:
         reference = reference_from(measure(compared(original), settings.operating_points, None))
-    found = measure(compared(embeddings), settings.operating_points, reference, settings.replicates)
+    ours = compared(embeddings)
+    found = measure(ours, settings.operating_points, reference, settings.replicates)
     folder.mkdir(parents=True, exist_ok=True)
     write(found, folder)
     Table.of_rows(COLUMNS, found.rows).write_csv(folder / "results.csv")
+    if scores is not None:
+        write_group_scores(ours, scores)
     return found
+
+
+def write_group_scores(compared: Comparisons, folder: Path) -> None:
+    """Every comparison of every 1:1 group, mated and non-mated, as files that bob reads."""
+    for group, (first, second) in compared.sets.items():
+        references, probes = (Side(s.names.tolist(), s.people.tolist()) for s in (first, second or first))
+        write_scores(folder / f"{group.replace(' ', '-')}.csv", references, probes, _all_scores(first, second))
+
+
+def _all_scores(first: Named, second: Named | None) -> Blocks:
+    """Each vector of the first set with each of the second; with none, each pair of the first once."""
+    other = second or first
+    for part in blocks(len(first.codes), max(1, CELLS // max(len(other.codes), 1))):
+        scores = first.units[part] @ other.units.T
+        later = np.arange(len(other.codes)) > np.arange(part.start, part.stop)[:, None]
+        i, j = np.nonzero(later if second is None else np.ones(scores.shape, bool))
+        yield i + part.start, j, scores[i, j]
 
 
 def _scales(recipe: Recipe, table: Table) -> dict[str, int]:

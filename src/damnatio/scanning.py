@@ -159,7 +159,9 @@ def one_thread_each(workers: int) -> Iterator[Callable[[Callable[[Any], Any], It
     """Workers that each run their products on one thread: a tile stays with the core that made it."""
     threads = torch.get_num_threads()
     precision = torch.get_float32_matmul_precision()
+    reduced = torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction
     torch.set_float32_matmul_precision("highest")  # no TF32
+    torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False  # the bound takes sums in float32
     try:
         if workers == 1:
             torch.set_num_threads(1)
@@ -170,6 +172,7 @@ def one_thread_each(workers: int) -> Iterator[Callable[[Callable[[Any], Any], It
     finally:
         torch.set_num_threads(threads)
         torch.set_float32_matmul_precision(precision)
+        torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = reduced
 
 
 def _drain(mapped: Callable[..., Iterable[Any]]) -> Callable[[Callable[[Any], Any], Iterable[Any]], None]:

@@ -51,7 +51,8 @@ class Sample:
         if not self.count:
             return np.full(len(shares), math.nan)
         below = np.cumsum(self.counts)
-        return np.asarray(self.values[np.searchsorted(below, np.ceil(np.asarray(shares) * below[-1]).clip(1))])
+        ranks = np.ceil(np.round(np.asarray(shares) * below[-1], 6)).clip(1)  # 0.07 of 100 is 7, not 8
+        return np.asarray(self.values[np.searchsorted(below, ranks)])
 
     def histogram(self) -> NDArray[np.int64]:
         """Counts over `EDGES`; a score that rounding carried past 1 or -1 falls into the last bin."""
