@@ -99,15 +99,19 @@ def test_what_cannot_work_is_refused(
     assert erased((model, lone, retain), tmp_path / "a") == 2
     assert "has two capture instances" in capsys.readouterr().err
     few = tmp_path / "few"
-    shutil.copytree(people / "person01", few / "person01")
+    shutil.copytree(retain / "person03", few / "person03")
     assert erased((model, people, few), tmp_path / "b") == 2
     assert "too few people" in capsys.readouterr().err
     large = tmp_path / "large"
     for number in range(3):
         (large / "someone").mkdir(parents=True, exist_ok=True)
         Image.new("RGB", (48, 48), (number * 80, 9, 9)).save(large / f"someone/{number}.png")
-    assert erased((model, large, large), tmp_path / "c") == 2
-    assert "48x48 is not 32x32" in capsys.readouterr().err
+    assert erased((model, large, retain), tmp_path / "c") == 2
+    told = capsys.readouterr().err
+    assert "48x48 is not 32x32" in told
+    assert "--resize" in told
+    assert main(["forget", "demo", "--method", "OF"]) == 2
+    assert "--method belongs to an erasure" in capsys.readouterr().err
     assert main(["forget", "a", "b"]) == 2
     assert "three paths" in capsys.readouterr().err
     assert erased((tmp_path / "nothing.onnx", people, retain), tmp_path / "d") == 2

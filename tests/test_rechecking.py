@@ -121,14 +121,24 @@ def test_order_of_the_vectors_does_not_matter(run: Run, tmp_path: Path) -> None:
     assert_same_table(tmp_path / "out/results.parquet", run.evaluations["original"] / "results.parquet")
 
 
-def test_scales_unknown_to_the_recipe_go_by_their_names(run: Run, tmp_path: Path) -> None:
+def test_nested_scales_that_the_recipe_does_not_know_are_told(run: Run, tmp_path: Path) -> None:
     table = Table.read(run.protocol)
     scale = table["scale"].copy()
-    for old, new in (("S1", "a"), ("S2", "b")):
+    for old, new in (("S1", "small"), ("S2", "large")):
         scale[scale == old] = new
     table.with_columns(scale=scale).write(tmp_path / "protocol.parquet")
-    recheck(run.recipe, run.embeddings["original"], tmp_path / "protocol.parquet", "a", None, tmp_path)
+    with pytest.raises(DamnatioError, match="does not say which of the scales large, small holds the other"):
+        recheck(run.recipe, run.embeddings["original"], tmp_path / "protocol.parquet", "small", None, tmp_path)
+
+
+def test_order_of_the_protocol_does_not_matter(run: Run, tmp_path: Path) -> None:
+    table = Table.read(run.protocol)
+    table.where(np.random.default_rng(0).permutation(len(table))).write(tmp_path / "protocol.parquet")
+    recheck(run.recipe, run.embeddings["original"], tmp_path / "protocol.parquet", "S1", None, tmp_path)
     assert_same_table(tmp_path / "results.parquet", run.evaluations["original"] / "results.parquet")
+    table.where(np.arange(1, len(table))).write(tmp_path / "protocol.parquet")
+    with pytest.raises(DamnatioError, match="not a whole table of partitions"):
+        recheck(run.recipe, run.embeddings["original"], tmp_path / "protocol.parquet", "S1", None, tmp_path)
 
 
 # --- what cannot be measured -----------------------------------------------------------------------------------------

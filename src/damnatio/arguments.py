@@ -64,7 +64,7 @@ def parser() -> argparse.ArgumentParser:
                 "--original", type=Path, metavar="E0.safetensors", help="those of f*, for an altered model"
             )
             again.add_argument("--scale", default="", help="which forget set (the smallest)")
-            again.add_argument("--out", type=Path, default=Path("recheck"), help="where the results go (recheck/)")
+            again.add_argument("--out", type=Path, metavar="FOLDER", help="where the results go (recheck/)")
             again.add_argument("--scores", type=Path, metavar="FOLDER", help="write all scores of 1:1 as CSV, for bob")
     found = verbs.add_parser("findings", help="check the paper's eight findings on one or more finished runs")
     found.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folders of runs; several compare backbones")
@@ -90,10 +90,10 @@ def _add_forget(verb: argparse.ArgumentParser) -> None:
     )
     own.add_argument("--development", type=Path, metavar="SOURCE", help="strangers to calibrate on (split off RETAIN)")
     own.add_argument("--test", type=Path, metavar="SOURCE", help="strangers to measure on (split off RETAIN)")
-    own.add_argument("--method", default="HD", help="one of `damnatio ls methods` (HD)")
-    own.add_argument("--freeze", default="", metavar="STAGE", help="the last stage left as it is, or none (as fits)")
+    own.add_argument("--method", help="one of `damnatio ls methods` (HD)")
+    own.add_argument("--freeze", metavar="STAGE", help="the last stage left as it is, or none (as fits)")
     own.add_argument("--resize", action="store_true", help="bring square faces of another size to the model's")
-    own.add_argument("--out", type=Path, default=Path("erasure"), metavar="FOLDER", help="where it all goes (erasure/)")
+    own.add_argument("--out", type=Path, metavar="FOLDER", help="where it all goes (erasure/)")
 
 
 def _add_benchmark(verb: argparse.ArgumentParser) -> None:

@@ -31,13 +31,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except DamnatioError as error:
         return _fail(str(error))
     except KeyboardInterrupt:
-        kept = "" if options.verb == "benchmark" else " What was computed is kept: the same command goes on from there."
-        return _fail(f"Interrupted.{kept}", 130)
+        kept = " What was computed is kept: the same command goes on from there."
+        return _fail(f"Interrupted.{'' if options.verb in ('benchmark', 'check', 'export') else kept}", 130)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except MemoryError:
-        return _fail("Out of memory. Lower the batch or evaluate.nonmated_pairs; finished stages are kept.")
+        return _fail("Out of memory. Lower the batch, or set evaluate.nonmated_pairs; finished stages are kept.")
     except OSError as error:
         if error.errno == errno.ENOSPC or "No space left" in str(error):
             return _fail(
@@ -53,6 +53,7 @@ def _fail(sentence: str, code: int = 2) -> int:
 
 def _forget(options: argparse.Namespace) -> int:
     if len(options.what) < 2:
+        _refuse(options, "development", "test", "method", "freeze", "resize", "out", of="an erasure (three paths)")
         options.recipe = options.what[0] if options.what else "demo"
         return _work(options)
     if len(options.what) != 3:
@@ -63,17 +64,27 @@ def _forget(options: argparse.Namespace) -> int:
     from damnatio.erasing import Request, erase
 
     model, people, retain = map(Path, options.what)
-    others = (options.development, options.test, options.method, options.freeze, options.resize, options.set)
-    request = Request(model, people, retain, *others)
-    done = erase(request, options.run or options.out, say=lambda line: print(line, flush=True))
+    how = (options.method or "HD", options.freeze or "", options.resize, options.set)
+    request = Request(model, people, retain, options.development, options.test, *how)
+    done = erase(request, options.run or options.out or Path("erasure"), say=lambda line: print(line, flush=True))
     _show(done.pipeline)
-    print(f"Altered model: {done.file}")
+    for file in done.files:
+        print(f"Altered model: {file}")
     return 0
 
 
+def _refuse(options: argparse.Namespace, *names: str, of: str) -> None:
+    """An option that would be without effect is told, not ignored."""
+    for name in names:
+        if getattr(options, name):
+            raise DamnatioError(f"--{name} belongs to {of}, not to a recipe: leave it out.")
+
+
 def _work(options: argparse.Namespace) -> int:
-    if options.verb == "evaluate" and (options.embeddings or options.protocol):
-        return _recheck(options)
+    if options.verb == "evaluate":
+        if options.embeddings or options.protocol:
+            return _recheck(options)
+        _refuse(options, "original", "scale", "out", "scores", of="a recheck (--embeddings, --protocol)")
     source = getattr(options, "recipe", "demo")
     data = options.verb == "faces" and _is_data(source)
     print(f"damnatio {options.verb}: {'' if data else 'recipe '}{source}", flush=True)  # before torch is there
@@ -129,7 +140,7 @@ def _recheck(options: argparse.Namespace) -> int:
 
     recipe = load(options.recipe, options.set)
     sources = (options.embeddings, options.protocol, options.scale, options.original)
-    found = recheck(recipe, *sources, options.out, options.scores)
+    found = recheck(recipe, *sources, options.out or Path("recheck"), options.scores)
     shown = Shown(box=None, header_style="bold", pad_edge=False)
     for name in ("task", "group", "at", "metric", "value", "n", "95 % (subjects)", "95 % (Wilson)"):
         shown.add_column(name, justify="right" if name in ("at", "value", "n") else "left")
@@ -140,7 +151,7 @@ def _recheck(options: argparse.Namespace) -> int:
     Console(width=None if sys.stdout.isatty() else 160, markup=False).print(shown)
     for warning in found.warnings:
         print(f"{warning['task']} {warning['group']}: {warning['warning']}")
-    print(f"results       {options.out / 'results.csv'}")
+    print(f"results       {(options.out or Path('recheck')) / 'results.csv'}")
     return 0
 
 

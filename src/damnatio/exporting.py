@@ -5,6 +5,7 @@ that graph; any other is exported, as one file that takes any number of images.
 """
 
 import logging
+import os
 import warnings
 from pathlib import Path
 
@@ -27,16 +28,21 @@ def export(backbone: nn.Module, card: Card, path: Path) -> Card:
     if not path.parent.is_dir():
         raise DamnatioError(f"There is no folder {path.parent} to export to.")
     if path.suffix == ".onnx":
-        if isinstance(backbone, GraphNetwork):
-            write_network(backbone, path)
-        else:
-            write_onnx(backbone, card.size, path)
-        parity = parity_of(backbone, path, card.size)
-        if parity > TOLERANCE:
-            path.unlink()
-            raise DamnatioError(
-                f"The ONNX file differed from torch by {parity:.1g} of the embedding's length: {path} is not written."
-            )
+        trial = path.with_name(f".{path.stem}.{os.getpid()}.onnx")  # a file in service is replaced by a sound one alone
+        try:
+            if isinstance(backbone, GraphNetwork):
+                write_network(backbone, trial)
+            else:
+                write_onnx(backbone, card.size, trial)
+            parity = parity_of(backbone, trial, card.size)
+            if parity > TOLERANCE:
+                raise DamnatioError(
+                    f"The ONNX file differed from torch by {parity:.1g} of the embedding's length: {path} is not "
+                    "written."
+                )
+            trial.replace(path)
+        finally:
+            trial.unlink(missing_ok=True)
     elif path.suffix not in (".safetensors", ".pth", ".pt"):
         raise DamnatioError(f"{path} ends in none of .onnx, .safetensors, .pth, .pt: these can be written.")
     elif isinstance(backbone, GraphNetwork):

@@ -30,6 +30,8 @@ from damnatio.workspace import atomic_file, write_atomically
 
 WEIGHTS, GRAPH, HEAD, CARD = "model.safetensors", "model.onnx", "head.safetensors", "card.json"
 
+LISTED = 8
+"""tensors named where many do not fit"""
 ONNX = "onnx"
 """the backbone of a card whose network is the graph of its file"""
 
@@ -148,8 +150,10 @@ def load_backbone(folder: Path) -> tuple[nn.Module, Card]:
 
 def load_head(settings: ModelSettings, folder: Path) -> Head:
     weights = read_tensors(folder / HEAD)
+    if "weight" not in weights:
+        raise DamnatioError(f"{folder / HEAD} is no classifier head: it has no tensor 'weight'.")
     head = new_head(settings, len(weights["weight"]))
-    head.load_state_dict(weights)
+    put_tensors(head, weights, folder / HEAD, settings.head)
     return head.to(device())
 
 
@@ -170,7 +174,7 @@ def put_tensors(module: nn.Module, tensors: Mapping[str, Tensor], path: Path, na
         ],
     }
     told = [
-        f"{len(names)} tensors are {fault}: {', '.join(names[:3])}{', ...' if len(names) > 3 else ''}"
+        f"{len(names)} tensors are {fault}: {', '.join(names[:LISTED])}{', ...' if len(names) > LISTED else ''}"
         for fault, names in faults.items()
         if names
     ]

@@ -3,9 +3,9 @@
 Each method of `Pipeline` is one stage. It asks for the stages before it, says what its output depends on, and computes
 only what is not on disk. What a stage computes stands in the stage's own module.
 
-The code of what comes after a training is part of its key, and so is that of a method, a network, a head and the
-renderer: an edit computes them anew. The code of the other stages up to the training is not: nobody wants to train f*
-again because a comment changed. A change there that alters results raises `version`.
+The code of the evaluation and of the report is part of their keys, and so is that of a method, a network, a head and
+the renderer: an edit computes them anew. The code of the other stages is not: nobody wants to train f* again because a
+comment changed. A change there that alters results raises `version`.
 """
 
 import re

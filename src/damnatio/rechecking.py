@@ -37,6 +37,11 @@ def recheck(
     missing = [name for name in NEEDED if name not in table.columns]
     if missing:
         raise DamnatioError(f"{protocol} is no table of partitions: it has no column {', '.join(missing)}.")
+    table = table.where(np.argsort(table["row"], kind="stable"))
+    if not np.array_equal(table["row"], np.arange(len(table))):
+        raise DamnatioError(f"{protocol} is not a whole table of partitions: its rows are not 0 to {len(table) - 1}.")
+    if table["control"].dtype != bool:
+        raise DamnatioError(f"{protocol}: the column 'control' says true or false, and here it does not.")
     scales = _scales(recipe, table)
     scale = scale or min(scales, key=lambda name: scales[name])
     if scale not in scales:
@@ -85,7 +90,14 @@ def _all_scores(first: Named, second: Named | None) -> Blocks:
 
 
 def _scales(recipe: Recipe, table: Table) -> dict[str, int]:
-    """The nested forget sets by size: as the recipe has them, or in the order of their names."""
+    """The nested forget sets by size, as the recipe has them; a single one needs no recipe."""
     present = sorted({str(name) for name in table["scale"][table["partition"] == FORGET]})
     known = recipe.partitions.scales
-    return known if set(present) <= set(known) else {name: place for place, name in enumerate(present)}
+    if set(present) <= set(known):
+        return known
+    if len(present) > 1:
+        raise DamnatioError(
+            f"The recipe {recipe.name} does not say which of the scales {', '.join(present)} holds the other: name the "
+            "recipe of the run, `damnatio evaluate RECIPE --embeddings ...`."
+        )
+    return {present[0]: 1}

@@ -41,7 +41,11 @@ ROWS, COLUMNS = 1024, 1024
 
 def on_grid(units: Units) -> Units:
     """Unit vectors with components on the grid. They move by less than float32 had left open."""
-    return np.rint(units / GRID) * GRID
+    snapped = np.empty_like(units)
+    for part in blocks(len(units), ROWS):  # no copies of the whole beside the result
+        np.rint(units[part] / GRID, out=snapped[part])
+        snapped[part] *= GRID
+    return snapped
 
 
 def dots(a: Units, i: Codes, b: Units, j: Codes) -> Scores:

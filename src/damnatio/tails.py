@@ -90,10 +90,10 @@ def scan_tail(
     pairs = nonmated_count(codes)
     if not pairs:
         raise ValueError("a threshold needs at least one non-mated score")
-    narrow = Narrow(units, kind or fastest_kind(units.shape[1]))
+    narrow = Narrow(units, kind or ("float32" if rates else fastest_kind(units.shape[1])))  # cuts need a tight bound
     slack = bound(narrow, narrow) + 2.0**-22  # a cell's number is computed in float32 too
     chosen = np.sort(np.random.default_rng(1).permutation(len(codes))[:PILOT])
-    pilot = _Scan(units[chosen], codes[chosen], Narrow(units[chosen], narrow.kind), slack)
+    pilot = _Scan(units[chosen], codes[chosen], Narrow(units[chosen], "float64"), slack)
     pilot.run("")
     if not pilot.counts.any():  # a pilot of one identity
         pilot.counts[:] = 1
@@ -101,7 +101,7 @@ def scan_tail(
     wanted = {target: allowed_errors(pairs, target) for target in targets}
     for target in targets:
         scan.expect(target, pilot.counts, WIDTH)
-        scan.samples[target] = (pilot.place(4 * target * pilot.counts.sum() + 30), Thinned())
+        scan.samples[target] = (max(pilot.place(4 * target * pilot.counts.sum() + 30) - scan.margin, 0), Thinned())
     scan.cut({rate: pilot.edge(rate) for rate in rates}, pilot.counts)
     scan.run(title)
     first = scan  # a second pass counts from its own floor up

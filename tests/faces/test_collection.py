@@ -27,12 +27,12 @@ def test_identities_stand_under_the_name_of_their_part(tmp_path: Path, face_fold
     assert table["image"].tolist() == sorted(table["image"].tolist())
 
 
-def test_who_is_in_the_first_part_is_left_out_of_the_others(tmp_path: Path, face_folder: Path) -> None:
+def test_who_is_in_an_earlier_part_is_left_out_of_the_later_ones(tmp_path: Path, face_folder: Path) -> None:
     a, b = some(face_folder, tmp_path / "a", 0), some(face_folder, tmp_path / "b", 0, 1)
     source = collection(people=a, retain=b)
     assert set(source.index()["identity"]) == {"people/person00", "retain/person01"}
     assert source.skipped == [
-        (f"retain/person00/{number}.png", "retain/person00", "person00 is in the first part") for number in range(7)
+        (f"retain/person00/{number}.png", "retain/person00", "person00 is in people") for number in range(7)
     ]
 
 

@@ -26,7 +26,7 @@ def read_state(path: Path) -> dict[str, Tensor]:
     """The tensors of a file by the names that the network gave them."""
     if path.suffix == ".safetensors":
         try:
-            return dict(load_file(path))
+            return _bare(load_file(path))
         except (OSError, SafetensorError) as error:
             raise DamnatioError(f"{path} is not a readable safetensors file ({error}).") from error
     try:
@@ -44,7 +44,12 @@ def read_state(path: Path) -> dict[str, Tensor]:
     values = list(content.values()) if isinstance(content, Mapping) else []
     if not values or not all(isinstance(value, Tensor) for value in values):
         raise DamnatioError(f"{path} holds no state dict: a mapping of names to tensors is expected.")
-    state: dict[str, Tensor] = dict(content)
+    return _bare(content)
+
+
+def _bare(content: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors without the prefixes that a wrapper put before all of their names."""
+    state = dict(content)
     for prefix in PREFIXES:
         if all(name.startswith(prefix) for name in state):
             state = {name.removeprefix(prefix): tensor for name, tensor in state.items()}

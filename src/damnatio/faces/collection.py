@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from damnatio.errors import DamnatioError
 from damnatio.faces import SOURCES, detect
 from damnatio.faces.base import FaceSource, UnreadableError
 from damnatio.faces.decoding import EncodedSettings
@@ -15,11 +16,11 @@ from damnatio.tables import Table
 
 @SOURCES.register("collection")
 class Collection(FaceSource):
-    """Other sources side by side, by their paths. Whoever is in the first part is left out of the others."""
+    """Other sources side by side, by their paths. Whoever is in an earlier part is left out of the later ones."""
 
     class Settings(EncodedSettings):
         source: Literal["collection"]
-        parts: dict[str, Path] = Field(min_length=1, description="a name for each path; the first one has precedence")
+        parts: dict[str, Path] = Field(min_length=1, description="a name for each path; earlier ones have precedence")
 
     def __init__(self, settings: Any) -> None:
         super().__init__(settings)
@@ -32,24 +33,25 @@ class Collection(FaceSource):
         return {name: part.fingerprint() for name, part in self._parts.items()}
 
     def index(self) -> Table:
-        tables, first = [], set[str]()
+        tables: list[Table] = []
+        known = dict[str, str]()
         for name, part in self._parts.items():
             part.skipped.clear()
             table = part.index()
             for image, identity, reason in part.skipped:
                 self.skip(f"{name}/{image}", reason, f"{name}/{identity}")
-            if not first:
-                first = set(table["identity"].tolist())
-            else:
-                twice = np.isin(table["identity"].astype(str), sorted(first))
-                for image, identity in zip(table["image"][twice], table["identity"][twice], strict=True):
-                    self.skip(f"{name}/{image}", f"{identity} is in the first part", f"{name}/{identity}")
-                table = table.where(~twice)
+            twice = np.array([identity in known for identity in table["identity"]], bool)
+            for image, identity in zip(table["image"][twice], table["identity"][twice], strict=True):
+                self.skip(f"{name}/{image}", f"{identity} is in {known[identity]}", f"{name}/{identity}")
+            if twice.all():
+                raise DamnatioError(f"Everybody in {self.settings.parts[name]} is in an earlier part as well.")
+            table = table.where(~twice)
+            known |= dict.fromkeys(table["identity"].tolist(), name)
             front = {c: [f"{name}/{value}" for value in table[c]] for c in ("image", "identity")}
             tables.append(table.with_columns(**front))
         columns = dict.fromkeys(column for table in tables for column in table.columns)
         whole = Table.joined([_filled(table, tables, list(columns)) for table in tables])
-        return whole.where(np.lexsort((whole["image"].astype(str), whole["identity"].astype(str))))
+        return whole.sorted_by("identity", "image")
 
     def read(self, rows: Table) -> list[NDArray[np.uint8] | UnreadableError]:
         split = [str(image).split("/", 1) for image in rows["image"]]

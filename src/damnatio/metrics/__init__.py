@@ -1,4 +1,4 @@
-"""Rates, thresholds and distances: score arrays in, numbers out. NumPy and SciPy alone, so that an auditor can read
+"""Rates, thresholds and distances: score arrays in, numbers out. NumPy alone, so that an auditor can read
 and run it without a model.
 
 The conventions, everywhere: a comparison is accepted at score >= threshold; tied scores stand or fall together; a rate
