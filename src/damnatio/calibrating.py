@@ -12,7 +12,7 @@ from damnatio.metrics.verification import Calibration, calibrate, operating_poin
 from damnatio.protocol import Comparisons, Mated
 from damnatio.scanning import Scores
 from damnatio.tables import codes_of
-from damnatio.tails import nonmated_count, scan_tail
+from damnatio.tails import scan_tail
 
 MANTISSAS = (1, 1.25, 1.6, 2, 2.5, 3.15, 4, 5, 6.3, 8)
 CURVE_TARGETS = [round(mantissa * 10.0**power, -power + 2) for power in range(-6, 0) for mantissa in MANTISSAS]
@@ -54,7 +54,7 @@ def calibrate_pairs(c: Comparisons, targets: Sequence[float], replicates: int) -
     draws = intervals.draw_subjects(int(codes.max()) + 1, replicates, np.random.default_rng([c.seed, 8, 0]))
     totals = intervals.pair_totals(draws, np.bincount(codes))
     if group.drawn is not None:
-        totals = totals * (group.count / nonmated_count(codes))
+        totals = totals * (group.count / group.all)
     return Calibrated(
         points,
         curve,

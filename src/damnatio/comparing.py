@@ -24,6 +24,7 @@ from damnatio.scanning import (
     Units,
     blocks,
     dots,
+    mark_mated,
     on_grid,
     one_thread_each,
     pair_tiles,
@@ -127,9 +128,10 @@ class NonMated:
     ) -> None:
         self.units, self.codes = first
         self.others = second
-        self.count = nonmated_count(self.codes) if second is None else self._across()
+        self.all = nonmated_count(self.codes) if second is None else self._across()
+        self.count = self.all
         self.drawn: tuple[Codes, Codes] | None = None
-        if rng is not None and 0 < most < self.count:
+        if rng is not None and 0 < most < self.all:
             self.count, self.drawn = most, self._draw(most, rng)
 
     def _across(self) -> int:
@@ -200,9 +202,9 @@ class NonMated:
                 rows, columns = tile
                 scores = product(first, rows, second, columns).cpu()
                 mine, theirs = codes[rows, None], other_codes[None, columns]
-                if self.others is None and codes[rows.stop - 1] >= other_codes[columns.start]:
-                    scores.masked_fill_(torch.from_numpy(mine >= theirs), -2.0)
-                elif self.others is not None and not (mine[-1] < theirs[0, 0] or mine[0] > theirs[0, -1]):
+                if self.others is None:
+                    mark_mated(scores, codes, rows, columns)
+                elif not (mine[-1] < theirs[0, 0] or mine[0] > theirs[0, -1]):
                     scores.masked_fill_(torch.from_numpy(mine == theirs), -2.0)
                 flat = scores.view(-1)
                 found = ((flat[flat > -1.5] + 1) / BIN + 0.5).long().clamp_(0, BINS - 1)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
 from damnatio.calibrating import Calibrated, calibrate_pairs, calibrate_searches
-from damnatio.comparing import NonMated, Spread
+from damnatio.comparing import Spread
 from damnatio.metrics import intervals
 from damnatio.metrics.distributions import Sample, wasserstein1
 from damnatio.metrics.identification import identification_curve
@@ -127,7 +127,7 @@ class _Subjects:
         totals = intervals.pair_totals(draws, sizes[0], None if pairs.others is None else sizes[1])
         top, share = spread.top, spread.top.share
         if pairs.drawn is not None:
-            share *= pairs.count / NonMated((pairs.units, pairs.codes), pairs.others).count
+            share *= pairs.count / pairs.all
         return intervals.interval(
             intervals.pair_rates(top.scores, first[top.i], second[top.j], share, totals, draws, thresholds)
         )

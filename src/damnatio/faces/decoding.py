@@ -76,6 +76,21 @@ class EncodedSource(FaceSource):
         )
 
 
+class FileSettings(EncodedSettings):
+    """Keys of a source that is one file."""
+
+    path: Path
+
+
+class FileSource(EncodedSource):
+    """A source that is one file, or that one file tells of."""
+
+    @property
+    def _path(self) -> Path:
+        path: Path = self.settings.path
+        return path.expanduser()
+
+
 def decode(content: bytes) -> NDArray[np.uint8]:
     """An encoded image as RGB [height, width, 3], upright; why it cannot be decoded as an UnreadableError."""
     if not content:

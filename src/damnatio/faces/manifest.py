@@ -15,25 +15,19 @@ from pydantic import Field
 from damnatio.errors import DamnatioError
 from damnatio.faces import SOURCES
 from damnatio.faces.base import UnreadableError
-from damnatio.faces.decoding import EncodedSettings, EncodedSource, state
+from damnatio.faces.decoding import FileSettings, FileSource, state
 from damnatio.tables import Column, Table, from_arrow
 
 COLUMNS = ["path", "identity"]
 
 
 @SOURCES.register("manifest")
-class Manifest(EncodedSource):
+class Manifest(FileSource):
     """A CSV or Parquet table of path and identity."""
 
-    class Settings(EncodedSettings):
+    class Settings(FileSettings):
         source: Literal["manifest"]
-        path: Path
         root: Path | None = Field(None, description="where relative paths begin; else the folder of the manifest")
-
-    @property
-    def _path(self) -> Path:
-        path: Path = self.settings.path
-        return path.expanduser()
 
     def fingerprint(self) -> Any:
         """Of the manifest alone: a look at each of millions of images would cost more than the rest. Images that

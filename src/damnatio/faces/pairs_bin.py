@@ -15,7 +15,7 @@ import numpy as np
 from damnatio.errors import DamnatioError
 from damnatio.faces import SOURCES
 from damnatio.faces.base import UnreadableError
-from damnatio.faces.decoding import EncodedSettings, EncodedSource, mapped, read_at, state
+from damnatio.faces.decoding import FileSettings, FileSource, mapped, read_at, state
 from damnatio.faces.unpickling import Span, unescaped, unpickle
 from damnatio.tables import Table
 
@@ -28,17 +28,11 @@ class Pairs(NamedTuple):
 
 
 @SOURCES.register("pairs_bin")
-class PairsBin(EncodedSource):
+class PairsBin(FileSource):
     """InsightFace's verification .bin: pairs of images, identities as far as they tell."""
 
-    class Settings(EncodedSettings):
+    class Settings(FileSettings):
         source: Literal["pairs_bin"]
-        path: Path
-
-    @property
-    def _path(self) -> Path:
-        path: Path = self.settings.path
-        return path.expanduser()
 
     def fingerprint(self) -> Any:
         return state(self._path)

@@ -23,7 +23,7 @@ from pyarrow import csv
 from damnatio.errors import DamnatioError
 from damnatio.faces import SOURCES
 from damnatio.faces.base import UnreadableError
-from damnatio.faces.decoding import EncodedSettings, EncodedSource, mapped, read_at, state
+from damnatio.faces.decoding import FileSettings, FileSource, mapped, read_at, state
 from damnatio.progress import progress
 from damnatio.tables import Table
 
@@ -54,17 +54,11 @@ Numbers = NDArray[np.int64]
 
 
 @SOURCES.register("recordio")
-class RecordIO(EncodedSource):
+class RecordIO(FileSource):
     """InsightFace's train.rec, with its train.idx or without."""
 
-    class Settings(EncodedSettings):
+    class Settings(FileSettings):
         source: Literal["recordio"]
-        path: Path
-
-    @property
-    def _path(self) -> Path:
-        path: Path = self.settings.path
-        return path.expanduser()
 
     def fingerprint(self) -> Any:
         return [state(self._path), state(self._path.with_suffix(".idx"))]
