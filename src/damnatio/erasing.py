@@ -16,6 +16,7 @@ from torch import nn
 from damnatio.devices import device
 from damnatio.errors import DamnatioError
 from damnatio.exporting import export
+from damnatio.faces.collection import parts_of
 from damnatio.importing import import_model, weights_file
 from damnatio.methods import METHODS
 from damnatio.models import Card, load_backbone
@@ -86,7 +87,7 @@ def _faces(request: Request, card: Card) -> dict[str, Any]:
 
 def _check_parts(request: Request, faces: Path) -> None:
     """A source all of whose images were skipped is told with the reasons, before its absence is."""
-    kept = {str(name).split("/", 1)[0] for name in Table.read(faces / "faces.parquet")["identity"]}
+    kept = set(parts_of(Table.read(faces / "faces.parquet")["identity"]).tolist())
     skipped = Table.read(faces / "skipped.parquet").rows()
     for name, path in _sources(request).items():
         if name not in kept:
@@ -122,7 +123,7 @@ def _recipe(
 def _partitions(request: Request, captures: Table) -> tuple[dict[str, Any], int]:
     """How many identities of each pool play which part, and the images of the retain identities."""
     codes, names = codes_of(captures["identity"])
-    pool = np.array([str(name).split("/", 1)[0] for name in names])
+    pool = parts_of(names)
     images = np.bincount(codes)
     instances = np.bincount(codes, weights=captures["kept"])
     forget = int(((pool == PEOPLE) & (instances >= 2)).sum())

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from damnatio.captures import groups_of
 from damnatio.errors import DamnatioError
+from damnatio.faces.collection import parts_of
 from damnatio.recipe import PartitionSettings
 from damnatio.tables import Table, codes_of
 from damnatio.workspace import write_atomically
@@ -38,7 +39,7 @@ def draw(captures: Table, settings: PartitionSettings, seed: int) -> Table:
     order = rng.permutation(len(identities))
     part = np.full(len(identities), UNUSED, dtype=object)
 
-    pool = np.array([str(name).split("/", 1)[0] for name in identities])
+    pool = parts_of(identities) if settings.pools else None
 
     def take(partition: str, count: int, allowed: NDArray[np.bool_], what: str) -> NDArray[np.int64]:
         if settings.pools:

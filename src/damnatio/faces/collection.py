@@ -14,6 +14,11 @@ from damnatio.faces.decoding import EncodedSettings
 from damnatio.tables import Table
 
 
+def parts_of(names: NDArray[np.object_]) -> NDArray[np.str_]:
+    """The part that each identity or image of a collection stands under."""
+    return np.array([str(name).split("/", 1)[0] for name in names], dtype=np.str_)
+
+
 @SOURCES.register("collection")
 class Collection(FaceSource):
     """Other sources side by side, by their paths. Whoever is in an earlier part is left out of the later ones."""
@@ -54,11 +59,8 @@ class Collection(FaceSource):
         return whole.sorted_by("identity", "image")
 
     def read(self, rows: Table) -> list[NDArray[np.uint8] | UnreadableError]:
-        split = [str(image).split("/", 1) for image in rows["image"]]
-        names = np.array([name for name, _ in split])
-        own = rows.with_columns(
-            image=[image for _, image in split], identity=[str(i).split("/", 1)[1] for i in rows["identity"]]
-        )
+        names = parts_of(rows["image"])
+        own = rows.with_columns(**{c: [str(name).split("/", 1)[1] for name in rows[c]] for c in ("image", "identity")})
         images: list[NDArray[np.uint8] | UnreadableError] = [UnreadableError("nowhere")] * len(rows)
         for name, part in self._parts.items():
             places = np.flatnonzero(names == name)
