@@ -16,8 +16,8 @@ from damnatio.cli import main
 from damnatio.errors import DamnatioError
 from damnatio.pipeline import Pipeline
 from damnatio.recipe import Recipe, load
-from damnatio.training import CHECKPOINT, METRICS, _Loop, learning_rate, original_job
-from damnatio.workspace import Workspace
+from damnatio.training import METRICS, _Loop, learning_rate, original_job
+from damnatio.workspace import CHECKPOINT, Workspace
 from tests.conftest import TINY
 
 

@@ -13,6 +13,7 @@ from damnatio.errors import DamnatioError
 
 if TYPE_CHECKING:
     from damnatio.pipeline import Pipeline
+    from damnatio.workspace import Output
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -106,11 +107,17 @@ def _is_data(source: str) -> bool:
     return is_source(source) and source not in {recipe.stem for recipe in configs().glob("*.yaml")}
 
 
+def _text(output: "Output", name: str) -> str:
+    from damnatio.workspace import checked
+
+    return checked(output.path / name).read_text().strip()
+
+
 def _faces(pipeline: "Pipeline", options: argparse.Namespace) -> None:
     from damnatio.reporting import draw_sheet
 
     output = pipeline.faces()
-    print((output.path / "summary.json").read_text().strip())
+    print(_text(output, "summary.json"))
     if options.sheet:
         draw_sheet(pipeline.images(output), options.sheet, options.rows, options.columns)
         print(f"sheet         {options.sheet}")
@@ -179,8 +186,8 @@ _VERBS: dict[str, Callable[["Pipeline", argparse.Namespace], None]] = {
     "demo": _report,
     "run": _report,
     "faces": _faces,
-    "captures": lambda pipeline, options: print((pipeline.captures().path / "summary.json").read_text().strip()),
-    "partitions": lambda pipeline, options: print((pipeline.partitions().path / "counts.json").read_text().strip()),
+    "captures": lambda pipeline, options: print(_text(pipeline.captures(), "summary.json")),
+    "partitions": lambda pipeline, options: print(_text(pipeline.partitions(), "counts.json")),
     "train": lambda pipeline, options: print(pipeline.original().path),
     "forget": _every_model("altered"),
     "embed": _every_model("embeddings"),

@@ -17,6 +17,7 @@ from damnatio.inputs import Inputs, Pixels
 from damnatio.models import Card, save_tensors
 from damnatio.progress import progress
 from damnatio.tables import Table
+from damnatio.workspace import checked
 
 FILE = "embeddings.safetensors"
 
@@ -64,7 +65,7 @@ def save_embeddings(units: NDArray[np.float32], rows: NDArray[np.int64], folder:
 def load_embeddings(path: Path, partitions: Table) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Unit vectors in float64, and their rows in the table of partitions."""
     try:
-        tensors = load_file(path)
+        tensors = load_file(checked(path))
         units, rows = tensors["embeddings"], tensors["rows"].astype(np.int64)
     except (OSError, SafetensorError) as error:
         raise DamnatioError(f"{path} is not a readable safetensors file ({error}).") from error
