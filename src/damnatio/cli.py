@@ -176,7 +176,7 @@ def _show(pipeline: "Pipeline") -> None:
     folder = pipeline.workspace.folder / "report"
     console = Console(width=None if sys.stdout.isatty() else 200)
     console.print()
-    for table in terminal_tables(pipeline.recipe, folder):
+    for table in terminal_tables(pipeline.reported, folder):
         console.print(table)
         console.print()
     console.print(f"Page: {folder / 'index.html'}", soft_wrap=True)

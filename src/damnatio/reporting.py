@@ -3,6 +3,7 @@
 import base64
 import csv
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -239,6 +240,8 @@ def _cards(recipe: Recipe, results: Table, warnings: Table) -> list[dict[str, st
     for method in (ORIGINAL, *recipe.forget.methods):
         test = look_up(scale, method, "1:1", "T", "TMR", point)
         unseen = look_up(scale, method, "1:1", "Fev-Fev", "TMR", point)
+        if math.isnan(test) and math.isnan(unseen):
+            continue  # evaluated at another scale alone
         title = f"{titles[method]}: test → forget-eval TMR at FMR {point:g}"
         cards.append({"value": f"{test:.3f} → {unseen:.3f}", "title": title})
     return cards

@@ -249,6 +249,11 @@ class Workspace:
         _, key, final = self._place(stage, label, settings, inputs, version)
         return Output(final, key) if _key_of(final) == key else None
 
+    def finished(self, stage: str) -> list[tuple[str, dict[str, Any]]]:
+        """The label and the manifest of each output of a stage that is on disk."""
+        found = [(path.name, manifest_of(path)) for path in sorted((self.folder / stage).glob("[!.]*"))]
+        return [(name.removesuffix(f"-{manifest['key'][:8]}"), manifest) for name, manifest in found if manifest]
+
     def _place(
         self, stage: str, label: str, settings: Mapping[str, Any], inputs: Mapping[str, Output], version: int
     ) -> tuple[dict[str, Any], str, Path]:
@@ -296,14 +301,18 @@ def _wanted(stage: str, settings: Mapping[str, Any], inputs: Mapping[str, Output
     }
 
 
-def _key_of(folder: Path) -> str | None:
-    """The key of the output in a folder; None where there is no whole one."""
+def manifest_of(folder: Path) -> dict[str, Any]:
+    """The manifest of the output in a folder; empty where there is no whole output."""
     try:
-        manifest = json.loads((folder / MANIFEST).read_bytes())
-        key: str = manifest["key"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return None if _files_of(manifest) is None else key
+        manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return {} if _files_of(manifest) is None else manifest
+
+
+def _key_of(folder: Path) -> str | None:
+    key: str | None = manifest_of(folder).get("key")
+    return key
 
 
 def _finish(folder: Path, wanted: Mapping[str, Any], key: str, seconds: float) -> None:
