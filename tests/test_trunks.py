@@ -122,6 +122,18 @@ def test_image_that_training_does_not_read_has_no_activations(tmp_path: Path) ->
         kept.read(tested[:2])
 
 
+def test_damaged_activations_are_refused(tmp_path: Path) -> None:
+    kept = World(tmp_path / "run", "forget.freeze=layer2").pipeline.trunk().path
+    for name in ("activations.npy", "rows.npy"):
+        content = (kept / name).read_bytes()
+        for damaged in (content[:-1], content[:-1] + bytes([content[-1] ^ 1]), b""):
+            (kept / name).write_bytes(damaged)
+            with pytest.raises(DamnatioError, match=f"{name} is not what its stage wrote"):
+                Activations(kept)
+        (kept / name).write_bytes(content)
+    Activations(kept)
+
+
 def test_too_small_a_disk_is_told_before_it_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(tmp_path / "run", "forget.freeze=layer2")
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=1000))
