@@ -2,7 +2,6 @@
 
 import argparse
 import errno
-import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,32 +9,25 @@ from typing import TYPE_CHECKING, Any
 
 from damnatio.arguments import parser
 from damnatio.errors import DamnatioError
+from damnatio.streams import harden
 
 if TYPE_CHECKING:
     from damnatio.pipeline import Pipeline
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    harden()
     top = parser()
     options = top.parse_args(arguments)
-    if options.version:
-        from damnatio import __version__
-
-        print(f"damnatio {__version__}")
-        return 0
-    if options.verb is None:
-        top.print_help()
-        return 0
     try:
-        return _OTHERS.get(options.verb, _work)(options)
+        code = _act(top, options)
+        sys.stdout.flush()  # what cannot be written is told here, and not by the interpreter as it ends
+        return code
     except DamnatioError as error:
         return _fail(str(error))
     except KeyboardInterrupt:
         kept = " What was computed is kept: the same command goes on from there."
         return _fail(f"Interrupted.{'' if options.verb in ('benchmark', 'check', 'export') else kept}", 130)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except MemoryError:
         return _fail("Out of memory. Lower the batch, or set evaluate.nonmated_pairs; finished stages are kept.")
     except OSError as error:
@@ -44,6 +36,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 "No space left on the disk. Finished stages are kept: free some space and run the same command again."
             )
         return _fail(f"{error.filename or 'The operating system'}: {error.strerror or error}.")
+
+
+def _act(top: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+    if options.version:
+        from damnatio import __version__
+
+        print(f"damnatio {__version__}")
+        return 0
+    if options.verb is None:
+        top.print_help()
+        return 0
+    return _OTHERS.get(options.verb, _work)(options)
 
 
 def _fail(sentence: str, code: int = 2) -> int:
@@ -270,7 +274,7 @@ def _benchmark(options: argparse.Namespace) -> int:
 
 
 def _first_comment(path: Path) -> str:
-    first = path.read_text().split("\n", 1)[0]
+    first = path.read_text(encoding="utf-8").split("\n", 1)[0]
     return first.removeprefix("#").strip() if first.startswith("#") else ""
 
 

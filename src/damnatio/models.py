@@ -119,7 +119,7 @@ def card_beside(path: Path) -> Path | None:
 
 def read_card(path: Path) -> Card:
     try:
-        return Card.model_validate(json.loads(path.read_text()))
+        return Card.model_validate(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
         raise DamnatioError(f"{path} is not a readable model card ({' '.join(str(error).split())[:200]}).") from error
 

@@ -278,7 +278,7 @@ def configs() -> Path:
 
 def _read(path: Path, seen: tuple[Path, ...] = ()) -> dict[str, Any]:
     try:
-        content = yaml.safe_load(path.read_text())
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, yaml.YAMLError) as error:  # ValueError: not UTF-8, or a date of no calendar
         raise DamnatioError(f"The recipe {path} cannot be read: {' '.join(str(error).split())}.") from error
     if not isinstance(content, dict):
