@@ -90,7 +90,11 @@ def _work(options: argparse.Namespace) -> int:
             return _recheck(options)
         _refuse(options, "original", "scale", "out", "scores", of="a recheck (--embeddings, --protocol)")
     source = getattr(options, "recipe", "demo")
-    data = options.verb == "faces" and _is_data(source)
+    data = False
+    if options.verb == "faces":
+        from damnatio.recipe import names_faces
+
+        data = names_faces(source)
     print(f"damnatio {options.verb}: {'' if data else 'recipe '}{source}", flush=True)  # before torch is there
     from damnatio.pipeline import Pipeline
     from damnatio.recipe import load, of_faces
@@ -100,14 +104,6 @@ def _work(options: argparse.Namespace) -> int:
     with Workspace(options.run or Path("runs") / recipe.name, say=lambda line: print(line, flush=True)) as workspace:
         _VERBS[options.verb](Pipeline(recipe, workspace), options)
     return 0
-
-
-def _is_data(source: str) -> bool:
-    """Whether the faces themselves are named; a name that `damnatio ls recipes` shows stays a recipe."""
-    from damnatio.faces.detection import is_source
-    from damnatio.recipe import configs
-
-    return is_source(source) and source not in {recipe.stem for recipe in configs().glob("*.yaml")}
 
 
 def _faces(pipeline: "Pipeline", options: argparse.Namespace) -> None:

@@ -34,7 +34,7 @@ def _hardened(stream: Any, number: int) -> io.TextIOWrapper:
 
 
 class _Sink(io.FileIO):
-    def write(self, content: Any, /) -> int | None:
+    def write(self, content: Any, /) -> int:
         try:
             return super().write(content)
         except OSError as error:  # a full disk is told once; what the interpreter flushes as it ends goes nowhere
