@@ -2,7 +2,6 @@
 
 import argparse
 import errno
-import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,32 +9,25 @@ from typing import TYPE_CHECKING, Any
 
 from damnatio.arguments import parser
 from damnatio.errors import DamnatioError
+from damnatio.streams import harden
 
 if TYPE_CHECKING:
     from damnatio.pipeline import Pipeline
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    harden()
     top = parser()
     options = top.parse_args(arguments)
-    if options.version:
-        from damnatio import __version__
-
-        print(f"damnatio {__version__}")
-        return 0
-    if options.verb is None:
-        top.print_help()
-        return 0
     try:
-        return _OTHERS.get(options.verb, _work)(options)
+        code = _act(top, options)
+        sys.stdout.flush()  # what cannot be written is told here, and not by the interpreter as it ends
+        return code
     except DamnatioError as error:
         return _fail(str(error))
     except KeyboardInterrupt:
         kept = " What was computed is kept: the same command goes on from there."
         return _fail(f"Interrupted.{'' if options.verb in ('benchmark', 'check', 'export') else kept}", 130)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except MemoryError:
         return _fail("Out of memory. Lower the batch, or set evaluate.nonmated_pairs; finished stages are kept.")
     except OSError as error:
@@ -44,6 +36,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 "No space left on the disk. Finished stages are kept: free some space and run the same command again."
             )
         return _fail(f"{error.filename or 'The operating system'}: {error.strerror or error}.")
+
+
+def _act(top: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+    if options.version:
+        from damnatio import __version__
+
+        print(f"damnatio {__version__}")
+        return 0
+    if options.verb is None:
+        top.print_help()
+        return 0
+    return _OTHERS.get(options.verb, _work)(options)
 
 
 def _fail(sentence: str, code: int = 2) -> int:
@@ -86,7 +90,11 @@ def _work(options: argparse.Namespace) -> int:
             return _recheck(options)
         _refuse(options, "original", "scale", "out", "scores", of="a recheck (--embeddings, --protocol)")
     source = getattr(options, "recipe", "demo")
-    data = options.verb == "faces" and _is_data(source)
+    data = False
+    if options.verb == "faces":
+        from damnatio.recipe import names_faces
+
+        data = names_faces(source)
     print(f"damnatio {options.verb}: {'' if data else 'recipe '}{source}", flush=True)  # before torch is there
     from damnatio.pipeline import Pipeline
     from damnatio.recipe import load, of_faces
@@ -96,14 +104,6 @@ def _work(options: argparse.Namespace) -> int:
     with Workspace(options.run or Path("runs") / recipe.name, say=lambda line: print(line, flush=True)) as workspace:
         _VERBS[options.verb](Pipeline(recipe, workspace), options)
     return 0
-
-
-def _is_data(source: str) -> bool:
-    """Whether the faces themselves are named; a name that `damnatio ls recipes` shows stays a recipe."""
-    from damnatio.faces.detection import is_source
-    from damnatio.recipe import configs
-
-    return is_source(source) and source not in {recipe.stem for recipe in configs().glob("*.yaml")}
 
 
 def _faces(pipeline: "Pipeline", options: argparse.Namespace) -> None:
@@ -270,7 +270,7 @@ def _benchmark(options: argparse.Namespace) -> int:
 
 
 def _first_comment(path: Path) -> str:
-    first = path.read_text().split("\n", 1)[0]
+    first = path.read_text(encoding="utf-8").split("\n", 1)[0]
     return first.removeprefix("#").strip() if first.startswith("#") else ""
 
 

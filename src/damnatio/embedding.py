@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from damnatio.errors import DamnatioError
 from damnatio.faces.base import Faces, Images
+from damnatio.files import need_regular
 from damnatio.inputs import Inputs, Pixels
 from damnatio.models import Card, save_tensors
 from damnatio.progress import progress
@@ -63,6 +64,7 @@ def save_embeddings(units: NDArray[np.float32], rows: NDArray[np.int64], folder:
 
 def load_embeddings(path: Path, partitions: Table) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Unit vectors in float64, and their rows in the table of partitions."""
+    need_regular(path)
     try:
         tensors = load_file(path)
         units, rows = tensors["embeddings"], tensors["rows"].astype(np.int64)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from damnatio.comparing import mated_pairs
 from damnatio.errors import DamnatioError
 from damnatio.faces.decoding import ENDINGS
+from damnatio.files import need_regular
 
 Codes = NDArray[np.int64]
 COLUMNS = ("image_a", "image_b", "same")
@@ -31,6 +32,7 @@ class PairList:
 
 def read_pair_list(path: Path, root: Path) -> PairList:
     """A `.csv` file with the columns image_a, image_b, same (paths below `root`), or else LFW's own format."""
+    need_regular(path, "The list of pairs")
     try:
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:

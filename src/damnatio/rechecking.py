@@ -8,6 +8,7 @@ import numpy as np
 from damnatio.embedding import load_embeddings
 from damnatio.errors import DamnatioError, nearest
 from damnatio.evaluating import COLUMNS, Measured, Reference, measure, reference_from, write
+from damnatio.files import need_regular
 from damnatio.partitions import FORGET, at_scale
 from damnatio.protocol import Comparisons, Named, compare, evaluated_rows
 from damnatio.recipe import Recipe
@@ -33,6 +34,7 @@ def recheck(
     """Measure the model behind `embeddings`, an altered one if f*'s embeddings are given as `original`, and write what
     the evaluation stage writes; and all scores of 1:1, if there is a folder for them. The recipe gives the operating
     points, the replicates and the seed."""
+    need_regular(protocol)  # Arrow would take a folder of tables for one
     table = Table.read(protocol)
     missing = [name for name in NEEDED if name not in table.columns]
     if missing:

@@ -12,6 +12,8 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationError, field_validator, model_validator
 
 from damnatio.errors import DamnatioError, nearest
+from damnatio.files import need_regular
+from damnatio.yaml_text import RepeatedKeyError, parse
 
 if TYPE_CHECKING:
     from damnatio.methods.base import MethodSettings
@@ -247,9 +249,8 @@ def model_settings(weights: Path, overrides: Sequence[str] = ()) -> ModelSetting
 def face_settings(source: str | Path, size: int) -> FaceSettings:
     """Settings of the faces at a path, or those of a recipe, at this size."""
     from damnatio.faces import detect
-    from damnatio.faces.detection import is_source
 
-    return detect(source, size=size) if is_source(source) else load(source, [f"faces.size={size}"]).faces
+    return detect(source, size=size) if names_faces(source) else load(source, [f"faces.size={size}"]).faces
 
 
 def validated(model: type[Model], content: Any, source: str | Path, place: str = "") -> Model:
@@ -261,13 +262,30 @@ def validated(model: type[Model], content: Any, source: str | Path, place: str =
 
 
 def find(source: str | Path) -> Path:
-    path = Path(source)
+    path, built_in = Path(source), _built_in()
     if path.is_file():
         return path
-    built_in = {recipe.stem: recipe for recipe in sorted(configs().glob("*.yaml"))}
     if str(source) in built_in:
         return built_in[str(source)]
+    need_regular(path, "The recipe")
     raise DamnatioError(f"There is no recipe '{source}', as a file or by name.{nearest(str(source), built_in)}")
+
+
+def names_faces(source: str | Path) -> bool:
+    """Whether this names faces and not a recipe; a name that `damnatio ls recipes` shows stays a recipe."""
+    from damnatio.faces.detection import is_source
+
+    built_in = _built_in()
+    if str(source) in built_in or Path(source).is_file() or is_source(source):
+        return str(source) not in built_in and is_source(source)
+    need_regular(source)
+    raise DamnatioError(
+        f"There is no folder or file {source}, nor a recipe of that name.{nearest(str(source), built_in)}"
+    )
+
+
+def _built_in() -> dict[str, Path]:
+    return {recipe.stem: recipe for recipe in sorted(configs().glob("*.yaml"))}
 
 
 def configs() -> Path:
@@ -278,7 +296,9 @@ def configs() -> Path:
 
 def _read(path: Path, seen: tuple[Path, ...] = ()) -> dict[str, Any]:
     try:
-        content = yaml.safe_load(path.read_text())
+        content = parse(path.read_text(encoding="utf-8"))
+    except RepeatedKeyError as error:
+        raise DamnatioError(f"The recipe {path}: {error}: leave one of them out.") from error
     except (OSError, ValueError, yaml.YAMLError) as error:  # ValueError: not UTF-8, or a date of no calendar
         raise DamnatioError(f"The recipe {path} cannot be read: {' '.join(str(error).split())}.") from error
     if not isinstance(content, dict):
@@ -318,7 +338,9 @@ def _override(content: dict[str, Any], override: str) -> None:
         if not isinstance(place, dict):
             raise DamnatioError(f"--set {override}: '{section}' is a value, not a section.")
     try:
-        place[key] = yaml.safe_load(text)
+        place[key] = parse(text)
+    except RepeatedKeyError as error:
+        raise DamnatioError(f"--set {override}: {error}.") from error
     except (ValueError, yaml.YAMLError):
         raise DamnatioError(f"--set {override}: the value is not valid YAML.") from None
 
@@ -328,6 +350,7 @@ def _import_file(path: Path) -> None:
     import hashlib
     import sys
 
+    need_regular(path, "plugins:")
     if not path.is_file():
         raise DamnatioError(f"plugins: there is no file {path}.")
     name = f"damnatio_plugin_{path.stem}_{hashlib.sha256(bytes(path.resolve())).hexdigest()[:8]}"

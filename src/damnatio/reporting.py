@@ -137,7 +137,7 @@ def read_report(folder: Path) -> tuple[Table, Table]:
     tables = []
     for name in (RESULTS, WARNINGS):
         try:
-            with (folder / name).open(newline="") as file:
+            with (folder / name).open(newline="", encoding="utf-8") as file:
                 reader = csv.DictReader(file)
                 rows, names = list(reader), list(reader.fieldnames or [])
         except OSError:

@@ -66,7 +66,7 @@ class Table:
 
     def write_csv(self, path: Path) -> None:
         """For people and spreadsheets; a number that is none is left empty."""
-        with atomic_file(path) as temporary, open(temporary, "w", newline="") as file:
+        with atomic_file(path) as temporary, open(temporary, "w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(self.columns)
             for row in self.rows():
