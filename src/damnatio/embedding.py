@@ -70,7 +70,7 @@ def load_embeddings(path: Path, partitions: Table) -> tuple[NDArray[np.float64],
         units, rows = tensors["embeddings"], tensors["rows"].astype(np.int64)
     except (OSError, SafetensorError) as error:
         raise DamnatioError(f"{path} is not a readable safetensors file ({error}).") from error
-    except TypeError as error:  # NumPy has no bfloat16
+    except (TypeError, AttributeError) as error:  # NumPy has no bfloat16, nor floats of eight bits
         raise DamnatioError(f"{path}: embeddings are float32, float64 or float16, and here they are not.") from error
     except KeyError as error:
         raise DamnatioError(f"{path} has no tensor {error}: `embeddings` [n, d] and `rows` [n] are expected.") from None

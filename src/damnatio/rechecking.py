@@ -19,7 +19,8 @@ from damnatio.tables import Table
 Blocks = Iterator[tuple[Codes, Codes, Scores]]
 CELLS = 1 << 22
 """scores at once, where all are written"""
-NEEDED = ("row", "image", "identity", "partition", "control", "scale", "role")
+TEXTS = ("image", "identity", "partition", "scale", "role")
+NEEDED = ("row", "control", *TEXTS)
 
 
 def recheck(
@@ -39,6 +40,11 @@ def recheck(
     missing = [name for name in NEEDED if name not in table.columns]
     if missing:
         raise DamnatioError(f"{protocol} is no table of partitions: it has no column {', '.join(missing)}.")
+    for name in (*TEXTS, "row"):
+        whole = table[name].dtype.kind in "iu"
+        if not (whole if name == "row" else all(isinstance(value, str) for value in table[name])):
+            what = "whole numbers" if name == "row" else "text"
+            raise DamnatioError(f"{protocol}: the column '{name}' holds {what}, and here it does not.")
     table = table.where(np.argsort(table["row"], kind="stable"))
     if not np.array_equal(table["row"], np.arange(len(table))):
         raise DamnatioError(f"{protocol} is not a whole table of partitions: its rows are not 0 to {len(table) - 1}.")

@@ -23,6 +23,8 @@ Share = Annotated[float, Field(gt=0, lt=1)]
 Count = Annotated[int, Field(ge=1)]
 Label = Annotated[str, Field(pattern=r"^[\w.+-]+$")]
 """a name that can stand in a file's"""
+MAX_SIDE = 512
+"""pixels of an aligned crop's side"""
 
 
 class Section(BaseModel):
@@ -33,7 +35,7 @@ class FaceSettings(Section):
     """Where the images come from. Each source adds its own keys in its own file under `faces/`."""
 
     source: str
-    size: int = Field(112, ge=16, le=512, description="side of the square images, in pixels")
+    size: int = Field(112, ge=16, le=MAX_SIDE, description="side of the square images, in pixels")
     cache_gb: float = Field(8.0, ge=0, description="decoded pixels are kept on disk while they take no more than this")
 
 

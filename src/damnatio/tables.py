@@ -78,8 +78,10 @@ class Table:
             table = pq.read_table(path, columns=list(columns) if columns else None)
         except FileNotFoundError:
             raise DamnatioError(f"There is no table {path}: run the stage that makes it.") from None
-        except (pa.ArrowInvalid, OSError) as error:
-            raise DamnatioError(f"{path} is not a readable Parquet table ({error}).") from error
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise DamnatioError(
+                f"{path} is not a readable Parquet table ({' '.join(str(error).split())[:200]})."
+            ) from error
         return Table({name: from_arrow(table.column(name)) for name in table.column_names})
 
 
@@ -93,6 +95,8 @@ def _column(values: Sequence[Any] | Column) -> Column:
 def from_arrow(column: Any) -> Column:
     """An Arrow column as an array. Equal strings are one object, which at millions of rows decides what fits; not where
     the first thousands are all different, as names of images are."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
     some = column.slice(0, 10_000)
     if not pa.types.is_string(column.type) or column.null_count or pc.count_distinct(some).as_py() == len(some):
         return np.asarray(column.to_numpy(zero_copy_only=False))

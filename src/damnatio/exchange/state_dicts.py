@@ -1,6 +1,8 @@
 """State dicts: the tensors of a `.pth`, `.pt` or `.safetensors` file, and which backbone they are the weights of."""
 
+import io
 import pickle
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -30,7 +32,7 @@ def read_state(path: Path) -> dict[str, Tensor]:
         except (OSError, SafetensorError) as error:
             raise DamnatioError(f"{path} is not a readable safetensors file ({error}).") from error
     try:
-        content: Any = torch.load(path, map_location="cpu", weights_only=True)
+        content: Any = torch.load(_source(path), map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise DamnatioError(
             f"{path} holds more than tensors, and code in a file is never run: save its state dict alone, with "
@@ -45,6 +47,12 @@ def read_state(path: Path) -> dict[str, Tensor]:
     if not values or not all(isinstance(value, Tensor) for value in values):
         raise DamnatioError(f"{path} holds no state dict: a mapping of names to tensors is expected.")
     return _bare(content)
+
+
+def _source(path: Path) -> Path | io.BytesIO:
+    """The file, or the whole of it in memory where it is of torch's old format. Of that, torch reads texts of whatever
+    length the file states, and memory would be asked for in full where a file holds less."""
+    return path if zipfile.is_zipfile(path) else io.BytesIO(path.read_bytes())
 
 
 def _bare(content: Mapping[str, Tensor]) -> dict[str, Tensor]:
