@@ -14,6 +14,10 @@ from damnatio.streams import harden
 if TYPE_CHECKING:
     from damnatio.pipeline import Pipeline
 
+OUT_OF_MEMORY = (
+    "Out of memory. Lower the batch, model.dim or the counts, or set evaluate.nonmated_pairs; finished stages are kept."
+)
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     harden()
@@ -29,7 +33,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         kept = " What was computed is kept: the same command goes on from there."
         return _fail(f"Interrupted.{'' if options.verb in ('benchmark', 'check', 'export') else kept}", 130)
     except MemoryError:
-        return _fail("Out of memory. Lower the batch, or set evaluate.nonmated_pairs; finished stages are kept.")
+        return _fail(OUT_OF_MEMORY)
+    except RuntimeError as error:  # torch has no class for it on a processor
+        if any(words in str(error) for words in ("DefaultCPUAllocator", "not enough memory", "out of memory")):
+            return _fail(OUT_OF_MEMORY)
+        raise
     except OSError as error:
         if error.errno == errno.ENOSPC or "No space left" in str(error):
             return _fail(
