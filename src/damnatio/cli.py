@@ -14,6 +14,10 @@ from damnatio.streams import harden
 if TYPE_CHECKING:
     from damnatio.pipeline import Pipeline
 
+OUT_OF_MEMORY = (
+    "Out of memory. Lower the batch, model.dim or the counts, or set evaluate.nonmated_pairs; finished stages are kept."
+)
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     harden()
@@ -29,7 +33,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         kept = " What was computed is kept: the same command goes on from there."
         return _fail(f"Interrupted.{'' if options.verb in ('benchmark', 'check', 'export') else kept}", 130)
     except MemoryError:
-        return _fail("Out of memory. Lower the batch, or set evaluate.nonmated_pairs; finished stages are kept.")
+        return _fail(OUT_OF_MEMORY)
+    except RuntimeError as error:  # torch has no class for it on a processor
+        if any(words in str(error) for words in ("DefaultCPUAllocator", "not enough memory", "out of memory")):
+            return _fail(OUT_OF_MEMORY)
+        raise
     except OSError as error:
         if error.errno == errno.ENOSPC or "No space left" in str(error):
             return _fail(
@@ -141,14 +149,17 @@ def _recheck(options: argparse.Namespace) -> int:
     recipe = load(options.recipe, options.set)
     sources = (options.embeddings, options.protocol, options.scale, options.original)
     found = recheck(recipe, *sources, options.out or Path("recheck"), options.scores)
+    console = Console(width=None if sys.stdout.isatty() else 160, markup=False)
     shown = Shown(box=None, header_style="bold", pad_edge=False)
-    for name in ("task", "group", "at", "metric", "value", "n", "95 % (subjects)", "95 % (Wilson)"):
+    names = ["task", "group", "at", "metric", "value", "n", "95 % (subjects)", "95 % (Wilson)"]
+    names = names if console.width >= 110 else names[:-1]  # results.csv has them all
+    for name in names:
         shown.add_column(name, justify="right" if name in ("at", "value", "n") else "left")
     for task, group, point, metric, value, count, _, *ends in found.rows:
         spans = ["" if low != low else f"[{low:.4f}, {high:.4f}]" for low, high in (ends[:2], ends[2:])]
         at = "" if point != point else f"{point:g}"
-        shown.add_row(task, group, at, metric, f"{value:.6f}", f"{count:,}", *spans)
-    Console(width=None if sys.stdout.isatty() else 160, markup=False).print(shown)
+        shown.add_row(*[task, group, at, metric, f"{value:.6f}", f"{count:,}", *spans][: len(names)])
+    console.print(shown)
     for warning in found.warnings:
         print(f"{warning['task']} {warning['group']}: {warning['warning']}")
     print(f"results       {(options.out or Path('recheck')) / 'results.csv'}")
@@ -169,7 +180,7 @@ def _show(pipeline: "Pipeline") -> None:
     folder = pipeline.workspace.folder / "report"
     console = Console(width=None if sys.stdout.isatty() else 200)
     console.print()
-    for table in terminal_tables(pipeline.recipe, folder):
+    for table in terminal_tables(pipeline.recipe, folder, console.width):
         console.print(table)
         console.print()
     console.print(f"Page: {folder / 'index.html'}", soft_wrap=True)

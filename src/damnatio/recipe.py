@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 Model = TypeVar("Model", bound=BaseModel)
 Share = Annotated[float, Field(gt=0, lt=1)]
-Count = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
+Images = Annotated[int, Field(ge=1, le=65_536)]
+"""held in memory at once"""
 Label = Annotated[str, Field(pattern=r"^[\w.+-]+$")]
 """a name that can stand in a file's"""
 MAX_SIDE = 512
@@ -70,23 +72,23 @@ class ModelSettings(Section):
     """The network and its classifier head (IV-A). With `weights`, f* is imported and not trained."""
 
     backbone: str = "iresnet34"
-    dim: int = Field(512, ge=2)
+    dim: int = Field(512, ge=2, le=16_384)
     weights: Path | None = Field(None, description="f*'s own: a file, or a folder that holds a model and its card")
     colour: Literal["RGB", "BGR"] | None = Field(None, description="how f* is fed; unset: as its card says, or RGB")
     mean: float | None = Field(None, description="f* is fed (x - mean) / deviation; unset: as its card says, or 127.5")
     deviation: float | None = Field(None, gt=0, description="unset: as its card says, or 127.5")
     licence: str | None = Field(None, description="of f*'s weights, for its card; unset: as its card says")
     head: str = "cosface"
-    scale: float = Field(64.0, gt=0)
-    margin: float = Field(0.4, ge=0)
+    scale: float = Field(64.0, gt=0, le=10_000)
+    margin: float = Field(0.4, ge=0, le=10)
     head_options: dict[str, float] = {}
 
 
 class Optimisation(Section):
     """What the training loop needs, for f* and for every method alike."""
 
-    epochs: Count = 40
-    batch: int = Field(128, ge=2, description="retain images a step")
+    epochs: Count = Field(40, le=1_000_000)
+    batch: Images = Field(128, ge=2, description="retain images a step")
     optimiser: Literal["sgd", "adamw"] = "sgd"
     momentum: float = Field(0.9, ge=0, lt=1)
     weight_decay: float = Field(5e-4, ge=0)
@@ -95,7 +97,7 @@ class Optimisation(Section):
     clip: float = Field(5.0, ge=0, description="bound on the norm of the backbone's gradient; 0 for none")
     precision: Literal["fp32", "bf16"] = "fp32"
     flip: bool = Field(True, description="mirror each training image with probability one half")
-    workers: int = Field(0, ge=0, description="processes that read images; 0 reads in the loop")
+    workers: int = Field(0, ge=0, le=256, description="processes that read images; 0 reads in the loop")
     log_every: Count = 20
     checkpoint_seconds: float = Field(30.0, ge=0)
 
@@ -113,11 +115,11 @@ class TrainSettings(Optimisation):
 class ForgetSettings(Optimisation):
     """Fine-tuning from f* (IV-B). A method's learning rate, weights and margins are its own, under `settings`."""
 
-    scales: list[Label] = Field(["S1", "S2"], min_length=1)
+    scales: list[Label] = Field([], min_length=1, description="unset: all that partitions.scales has")
     methods: list[Label] = ["CURE", "NG+", "PD", "HD", "CP", "EC", "OF"]
     settings: dict[str, dict[str, Any]] = Field({}, description="by method; `method: OF` under another name adds a row")
-    identities_per_batch: Count = 8
-    images_per_identity: int = Field(8, ge=2)
+    identities_per_batch: Images = 8
+    images_per_identity: Images = Field(8, ge=2)
     batch_norm: Literal["train", "frozen"] = Field(
         "train", description="whether BatchNorm follows the fine-tuning batches or keeps the statistics of f*"
     )
@@ -127,12 +129,17 @@ class ForgetSettings(Optimisation):
 
 
 class EvaluateSettings(Section):
-    operating_points: list[Share] = Field([1e-4, 1e-2], min_length=1)
+    operating_points: list[Share] = Field([1e-4, 1e-2], min_length=1, max_length=100)
     nonmated_pairs: int = Field(
-        0, ge=0, description="non-mated comparisons a group, drawn by the seed; 0 counts every one of them"
+        0,
+        ge=0,
+        le=1_000_000_000,
+        description="non-mated comparisons a group, drawn by the seed; 0 counts every one of them",
     )
-    replicates: int = Field(1_000, ge=0, description="of the bootstrap over subjects; 0 gives Wilson's intervals alone")
-    embed_batch: Count = 512
+    replicates: int = Field(
+        1_000, ge=0, le=100_000, description="of the bootstrap over subjects; 0 gives Wilson's intervals alone"
+    )
+    embed_batch: Images = 512
 
     @field_validator("operating_points")
     @classmethod
@@ -141,10 +148,10 @@ class EvaluateSettings(Section):
 
 
 class Recipe(Section):
-    name: str = Field(pattern=r"^[\w.-]+$")
+    name: str = Field(pattern=r"^[.-]*\w[\w.-]*$", description="that of the run's folder: `..` is none")
     seed: int = Field(1, ge=0, lt=2**63)
     plugins: list[str] = Field([], description="Python files to import first: methods and parts of your own")
-    threads: int = Field(0, ge=0, description="processor threads; 0 takes one a core")
+    threads: int = Field(0, ge=0, le=1_024, description="processor threads; 0 takes one a core")
     faces: SerializeAsAny[FaceSettings]
     captures: CaptureSettings = CaptureSettings()
     partitions: PartitionSettings = PartitionSettings()
@@ -158,6 +165,9 @@ class Recipe(Section):
         counts = self.partitions
         if counts.control > counts.retain:
             raise ValueError(f"partitions.control ({counts.control}) is drawn from partitions.retain ({counts.retain})")
+        if not self.forget.scales:  # a default of two names would be one that a recipe of one scale never wrote
+            forget = self.forget.model_copy(update={"scales": list(counts.scales)})
+            object.__setattr__(self, "forget", forget)
         for scale in self.forget.scales:
             if scale not in counts.scales:
                 known = nearest(scale, counts.scales).rstrip(".")
