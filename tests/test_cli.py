@@ -3,6 +3,7 @@
 import csv
 import errno
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -216,6 +217,36 @@ def test_a_mistake_gets_one_sentence(
     assert error.count("\n") == 1
 
 
+def test_a_call_that_computes_nothing_leaves_nothing(
+    tmp_path: Path, tiny: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "faces" / "somebody").mkdir(parents=True)
+    (tmp_path / "faces/somebody/1.png").write_bytes(b"nothing")
+    before = sorted(tmp_path.rglob("*"))
+    for words in (
+        ["forget.methods=[HDD]"],
+        ["faces={source: folder, root: nowhere}"],
+        ["faces={source: folder, root: faces}"],
+        ["model.weights=nowhere.onnx", "faces={source: folder, root: nowhere}"],
+    ):
+        assert main(["run", "demo", *tiny, *(word for setting in words for word in ("--set", setting))]) == 2
+        assert sorted(tmp_path.rglob("*")) == before
+    assert main(["forget", "nowhere.onnx", "faces", "faces"]) == 2
+    for verb in (["run", "demo", "--run", ""], ["forget", "a", "b", "c", "--out", " "]):
+        with pytest.raises(SystemExit) as stopped:
+            main(verb)
+        assert stopped.value.code == 2
+        assert "the name of a folder, and here it is empty" in capsys.readouterr().err
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_stage_that_refuses_leaves_no_folder(tmp_path: Path, tiny: list[str]) -> None:
+    run = ["run", "demo", "--run", str(tmp_path / "run"), *tiny, "--set", "partitions.test=500"]
+    assert main(run) == 2
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [".lock", "1-faces", "2-captures"]
+
+
 def test_empty_and_unreadable_folders_get_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     empty, unreadable = tmp_path / "empty", tmp_path / "unreadable"
     (unreadable / "somebody").mkdir(parents=True)
@@ -261,6 +292,54 @@ def test_a_run_without_a_method_reports_the_original_alone(tmp_path: Path, tiny:
     for methods in ("[]", "[FT]"):
         assert main(["run", "demo", "--run", str(tmp_path / "run"), *tiny, "--set", f"forget.methods={methods}"]) == 0
     assert {row["method"] for row in results(tmp_path / "run")} == {"original", "FT"}
+
+
+def shown(run: Path) -> list[str]:
+    return list(dict.fromkeys(f"{row['scale']} {row['method']}" for row in results(run)))
+
+
+def test_the_report_keeps_what_was_finished_before_for_the_same_recipe(
+    finished: Path, tmp_path: Path, tiny: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = shutil.copytree(finished, tmp_path / "run")
+    whole = (run / "report/results.csv").read_bytes()
+    first = ["S1 original", "S1 HD", "S1 OF", "S2 original", "S2 HD", "S2 OF"]
+    assert shown(run) == first
+
+    def again(*settings: str) -> str:
+        capsys.readouterr()
+        words = [word for setting in settings for word in ("--set", setting)]
+        assert main(["run", "demo", "--run", str(run), *tiny, *words]) == 0
+        return capsys.readouterr().out
+
+    out = again("forget.methods=[OF]", "forget.scales=[S1]")
+    (line,) = [line for line in out.splitlines() if " kept " in line]
+    assert line.split()[1:] == "kept S1 HD, S2 HD, S2 OF, S2 original: finished before, with the same settings".split()
+    assert not [line for line in out.splitlines() if " s " in line and not line.startswith("report")]
+    assert (run / "report/results.csv").read_bytes() == whole
+    assert "HD" in out.split("Verification and identification")[1], "the terminal shows them as well"
+
+    again("forget.methods=[FT]", "forget.scales=[S1]")
+    assert shown(run) == [*first[:3], "S1 FT", *first[3:]]
+    page = (run / "report/index.html").read_text()
+    assert "nan" not in page.split("<pre")[0].split("<svg")[0]
+    again("forget.methods=[mine]", "forget.scales=[S1]", "forget.settings.mine={method: FT, lr: 0.001}")
+    again("forget.methods=[FT, OF]", "forget.scales=[S1]")  # the row's settings are those of the last report
+    assert shown(run) == [*first[:3], "S1 FT", "S1 mine", *first[3:]]
+    listed = json.loads((run / "report/stage.json").read_text())
+    assert listed["settings"]["recipe"]["forget"]["methods"] == ["HD", "OF", "FT", "mine"]
+    assert {"S1-mine", "S2-OF"} <= listed["inputs"].keys()
+
+    for folder in (*run.glob("7-evaluate/S?-HD-*"), *run.glob("5-forget/S1-mine-*")):  # on purpose
+        shutil.rmtree(folder)
+    again("forget.methods=[OF]", "forget.scales=[S2]")
+    assert shown(run) == ["S1 original", "S1 OF", "S1 FT", "S2 original", "S2 OF"]
+
+    out = again("forget.methods=[OF]", "forget.scales=[S1]", "evaluate.operating_points=[0.05]")
+    assert shown(run) == ["S1 original", "S1 OF"], "another recipe otherwise"
+    assert " kept " not in out
+    again("forget.methods=[OF]", "forget.scales=[S1]")
+    assert shown(run) == ["S1 original", "S1 OF", "S1 FT", "S2 original", "S2 OF"]
 
 
 def test_an_edited_method_is_trained_anew_and_the_others_are_not(

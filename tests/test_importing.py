@@ -84,7 +84,7 @@ def test_model_folder_of_another_run_is_imported_with_its_card_and_its_head(
     trained: tuple[Path, Path], tmp_path: Path
 ) -> None:
     run, original = trained
-    copy = shutil.copytree(original, tmp_path / "model")
+    copy = shutil.copytree(original, tmp_path / "model", ignore=shutil.ignore_patterns("stage.json"))
     card = json.loads((copy / "card.json").read_text())
     (copy / "card.json").write_text(json.dumps({**card, "mean": 120.0}))
     folder = imported(run, f"model.weights={copy}")
@@ -95,7 +95,7 @@ def test_model_folder_of_another_run_is_imported_with_its_card_and_its_head(
 
 def test_head_of_other_people_is_refused(trained: tuple[Path, Path], tmp_path: Path) -> None:
     run, original = trained
-    copy = shutil.copytree(original, tmp_path / "model")
+    copy = shutil.copytree(original, tmp_path / "model", ignore=shutil.ignore_patterns("stage.json"))
     head = load_file(copy / "head.safetensors")["weight"]
     for other in (head.roll(1, dims=0).contiguous(), head[:20].contiguous()):
         save_file({"weight": other}, copy / "head.safetensors")

@@ -20,9 +20,9 @@ from damnatio.methods import METHODS
 from damnatio.models import load_backbone, new_backbone
 from damnatio.pipeline import Pipeline
 from damnatio.recipe import Recipe, load
-from damnatio.training import CHECKPOINT, Job, _Loop, fit
+from damnatio.training import Job, _Loop, fit
 from damnatio.trunks import Activations, keep_activations, split
-from damnatio.workspace import Workspace
+from damnatio.workspace import CHECKPOINT, Workspace
 from tests.conftest import TINY
 
 CUTS = [("iresnet-tiny", "layer2"), ("mobilefacenet", "conv_4"), ("vit-tiny", "blocks.1"), ("vit-tiny", "patch_embed")]

@@ -16,7 +16,8 @@ from damnatio.faces.base import Images
 from damnatio.inputs import Mask, Rows
 from damnatio.models import Card, load_head, new_backbone, new_head, put_tensors, read_card, read_tensors
 from damnatio.recipe import ModelSettings, TrainSettings
-from damnatio.training import CHECKPOINT, METRICS, Job, _Loop
+from damnatio.training import METRICS, Job, _Loop
+from damnatio.workspace import CHECKPOINT
 from fuzz.mutations import changed_json, damaged, mixed
 from fuzz.readers.base import Reader
 from fuzz.structures import changed_onnx, changed_safetensors, changed_torch, payload

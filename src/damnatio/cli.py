@@ -13,6 +13,7 @@ from damnatio.streams import harden
 
 if TYPE_CHECKING:
     from damnatio.pipeline import Pipeline
+    from damnatio.workspace import Output
 
 OUT_OF_MEMORY = (
     "Out of memory. Lower the batch, model.dim or the counts, or set evaluate.nonmated_pairs; finished stages are kept."
@@ -114,11 +115,17 @@ def _work(options: argparse.Namespace) -> int:
     return 0
 
 
+def _text(output: "Output", name: str) -> str:
+    from damnatio.workspace import checked
+
+    return checked(output.path / name).read_text(encoding="utf-8").strip()
+
+
 def _faces(pipeline: "Pipeline", options: argparse.Namespace) -> None:
     from damnatio.reporting import draw_sheet
 
     output = pipeline.faces()
-    print((output.path / "summary.json").read_text().strip())
+    print(_text(output, "summary.json"))
     if options.sheet:
         draw_sheet(pipeline.images(output), options.sheet, options.rows, options.columns)
         print(f"sheet         {options.sheet}")
@@ -180,7 +187,7 @@ def _show(pipeline: "Pipeline") -> None:
     folder = pipeline.workspace.folder / "report"
     console = Console(width=None if sys.stdout.isatty() else 200)
     console.print()
-    for table in terminal_tables(pipeline.recipe, folder, console.width):
+    for table in terminal_tables(pipeline.reported, folder, console.width):
         console.print(table)
         console.print()
     console.print(f"Page: {folder / 'index.html'}", soft_wrap=True)
@@ -190,8 +197,8 @@ _VERBS: dict[str, Callable[["Pipeline", argparse.Namespace], None]] = {
     "demo": _report,
     "run": _report,
     "faces": _faces,
-    "captures": lambda pipeline, options: print((pipeline.captures().path / "summary.json").read_text().strip()),
-    "partitions": lambda pipeline, options: print((pipeline.partitions().path / "counts.json").read_text().strip()),
+    "captures": lambda pipeline, options: print(_text(pipeline.captures(), "summary.json")),
+    "partitions": lambda pipeline, options: print(_text(pipeline.partitions(), "counts.json")),
     "train": lambda pipeline, options: print(pipeline.original().path),
     "forget": _every_model("altered"),
     "embed": _every_model("embeddings"),

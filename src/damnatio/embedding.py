@@ -18,6 +18,7 @@ from damnatio.inputs import Inputs, Pixels
 from damnatio.models import Card, save_tensors
 from damnatio.progress import progress
 from damnatio.tables import Table
+from damnatio.workspace import checked
 
 FILE = "embeddings.safetensors"
 
@@ -66,7 +67,7 @@ def load_embeddings(path: Path, partitions: Table) -> tuple[NDArray[np.float64],
     """Unit vectors in float64, and their rows in the table of partitions."""
     need_regular(path)
     try:
-        tensors = load_file(path)
+        tensors = load_file(checked(path))
         units, rows = tensors["embeddings"], tensors["rows"].astype(np.int64)
     except (OSError, SafetensorError) as error:
         raise DamnatioError(f"{path} is not a readable safetensors file ({error}).") from error

@@ -26,7 +26,6 @@ from damnatio.models import (
     ONNX,
     Card,
     card_beside,
-    digest_of,
     load_card,
     load_head,
     new_backbone,
@@ -39,6 +38,7 @@ from damnatio.models import (
 from damnatio.partitions import retain_set
 from damnatio.recipe import ModelSettings, Recipe
 from damnatio.tables import Table
+from damnatio.workspace import checked, digest_of
 
 STATES = {".safetensors", ".pth", ".pt"}
 GRAPHS = {".onnx"}
@@ -121,7 +121,7 @@ def weights_file(settings: ModelSettings) -> Path:
     if path.suffix not in STATES | GRAPHS:
         endings = ", ".join(sorted(STATES | GRAPHS))
         raise DamnatioError(f"model.weights: {path} ends in none of {endings}: convert it first.")
-    return path
+    return checked(path)
 
 
 def content_of(settings: ModelSettings) -> dict[str, str]:

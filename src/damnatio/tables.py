@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
 from damnatio.errors import DamnatioError
-from damnatio.workspace import atomic_file
+from damnatio.workspace import atomic_file, checked
 
 Column = NDArray[Any]
 
@@ -75,14 +75,14 @@ class Table:
     @staticmethod
     def read(path: Path, columns: Sequence[str] | None = None) -> "Table":
         try:
-            table = pq.read_table(path, columns=list(columns) if columns else None)
+            table = pq.read_table(checked(path), columns=list(columns) if columns else None)
+            return Table({name: from_arrow(table.column(name)) for name in table.column_names})
         except FileNotFoundError:
             raise DamnatioError(f"There is no table {path}: run the stage that makes it.") from None
-        except (pa.ArrowException, OSError, ValueError) as error:
+        except (pa.ArrowException, OSError, ValueError) as error:  # ValueError: text that is not UTF-8
             raise DamnatioError(
                 f"{path} is not a readable Parquet table ({' '.join(str(error).split())[:200]})."
             ) from error
-        return Table({name: from_arrow(table.column(name)) for name in table.column_names})
 
 
 def _column(values: Sequence[Any] | Column) -> Column:
