@@ -152,6 +152,7 @@ def run(
     with tempfile.TemporaryDirectory(prefix="fuzz-log-") as place:
         worker = Worker(readers, seeds, Path(place))
         try:
+            _need_valid(worker, seeds)
             left = list(names)
             while left and time.monotonic() < ends:
                 for name in list(left):
@@ -175,6 +176,15 @@ def run(
         finally:
             worker.close()
     return tallies
+
+
+def _need_valid(worker: Worker, seeds: dict[str, list[bytes]]) -> None:
+    """Damage to a file that is refused whole would find nothing."""
+    for name, contents in seeds.items():
+        for content in contents:
+            outcome = worker.outcome(name, content)
+            if outcome.kind == REFUSED:
+                raise SystemExit(f"{name}: a valid file is refused: {outcome.text}")
 
 
 def keep(out: Path, reader: Reader, content: bytes, seed: int, outcome: Outcome) -> Path:

@@ -108,7 +108,6 @@ def payload(rng: Random, seeds: Sequence[bytes]) -> bytes:
             _Program(exec, f"open({CANARY!r}, 'w')"),
             _Program(open, CANARY, "w"),
             _Program(subprocess.Popen, ["touch", CANARY]),
-            _Program(os.mkdir, CANARY),
         )
     )
     bad = pickle.dumps(rng.choice((program, [program], {"state_dict": program})), protocol=rng.randrange(6))

@@ -48,6 +48,7 @@ def outcome_of(read: Callable[[Path], object], path: Path, deeds: list[str]) -> 
     except (Exception, SystemExit) as raised:
         error = raised
     if Path(CANARY).exists() or deeds:
+        Path(CANARY).unlink(missing_ok=True)
         return Outcome(EXECUTION, " ".join(deeds[:1]), "; ".join(deeds) or "the canary was made")
     if error is None:
         return Outcome(ACCEPTED)

@@ -147,6 +147,15 @@ def test_folder_without_a_manifest_is_nobodys_output(workspace: Workspace) -> No
     assert (again.path / "data.txt").read_text() == "second"
 
 
+def test_manifest_nested_beyond_all_bounds_is_damaged(workspace: Workspace) -> None:
+    output = workspace.stage("1-faces", "all", {"size": 32}, {}, Build("first"))
+    (output.path / "stage.json").write_text("[" * 20_000)
+    with pytest.raises(DamnatioError, match="is damaged"):
+        checked(output.path / "data.txt")
+    again = workspace.stage("1-faces", "all", {"size": 32}, {}, Build("second"))
+    assert (again.path / "data.txt").read_text() == "second"
+
+
 def test_output_that_lacked_the_renaming_alone_is_not_built_again(workspace: Workspace) -> None:
     build = Build()
     output = workspace.stage("4-train", "original", {"lr": 0.1}, {}, build)

@@ -1,6 +1,8 @@
 """Models: cards, tensors, ONNX graphs, and the checkpoints of an unfinished training."""
 
 import io
+import tempfile
+import warnings
 from collections import OrderedDict
 from functools import cache
 from pathlib import Path
@@ -12,13 +14,13 @@ from torch import Tensor, nn
 
 from damnatio.exchange.onnx_files import embedding_size, read_network
 from damnatio.exchange.state_dicts import fill_counters, guess, read_state
-from damnatio.faces.base import Images
+from damnatio.faces.base import Images, UnreadableError
 from damnatio.inputs import Mask, Rows
 from damnatio.models import Card, load_head, new_backbone, new_head, put_tensors, read_card, read_tensors
 from damnatio.recipe import ModelSettings, TrainSettings
 from damnatio.training import METRICS, Job, _Loop
 from damnatio.workspace import CHECKPOINT
-from fuzz.mutations import changed_json, damaged, mixed
+from fuzz.mutations import changed_json, damaged, edited, mixed
 from fuzz.readers.base import Reader
 from fuzz.structures import changed_onnx, changed_safetensors, changed_torch, payload
 
@@ -122,13 +124,17 @@ class Attending(nn.Module):
 
 
 def _graphs(folder: Path) -> list[bytes]:
-    from damnatio.exporting import write_onnx
-
+    """By the exporter that most files in the world come from; it is the quicker one, too."""
     torch.manual_seed(0)
-    found = []
+    found, one, path = [], torch.zeros(1, 3, SIDE, SIDE), folder / "network.onnx"
     for network in (Small(), Attending()):
-        write_onnx(network.eval(), SIDE, folder / "network.onnx", fold=False)
-        found.append((folder / "network.onnx").read_bytes())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            batch = {"x": {0: "batch"}}
+            torch.onnx.export(
+                network.eval(), (one,), path, input_names=["x"], dynamic_axes=batch, opset_version=17, dynamo=False
+            )
+        found.append(path.read_bytes())
     return found
 
 
@@ -162,12 +168,18 @@ def _job() -> Job:
     return Job("fuzz", Small(), head, card, Noise(), rows, labels, settings, 0.01, 1)
 
 
+def _loop(folder: Path) -> _Loop:
+    """A checkpoint knows the name of the folder that it is made in."""
+    (folder / "job").mkdir(exist_ok=True)
+    return _Loop(_job(), folder / "job")
+
+
 def _checkpoints(folder: Path) -> list[bytes]:
-    loop = _Loop(_job(), folder)
+    loop = _loop(folder)
     loop.begin()
     loop._step(0, loop.batches[0])
     loop._save(1)
-    return [(folder / CHECKPOINT).read_bytes()]
+    return [(loop.folder / CHECKPOINT).read_bytes()]
 
 
 METRIC_LINES = b"".join(
@@ -175,24 +187,26 @@ METRIC_LINES = b"".join(
 )
 
 
+def _resume(folder: Path, checkpoint: bytes, metrics: bytes) -> None:
+    loop = _loop(folder)
+    (loop.folder / CHECKPOINT).write_bytes(checkpoint)
+    (loop.folder / METRICS).write_bytes(metrics)
+    if loop.begin() == 0:
+        raise UnreadableError("the training starts anew, and says so")
+
+
 def _read_checkpoint(path: Path) -> None:
-    path.rename(path.with_name(CHECKPOINT))
-    path.with_name(METRICS).write_bytes(METRIC_LINES)
-    _Loop(_job(), path.parent).begin()
+    _resume(path.parent, path.read_bytes(), METRIC_LINES)
 
 
 @cache
 def _checkpoint() -> bytes:
-    import tempfile
-
     with tempfile.TemporaryDirectory() as folder:
         return _checkpoints(Path(folder))[0]
 
 
 def _read_metrics(path: Path) -> None:
-    path.rename(path.with_name(METRICS))
-    path.with_name(CHECKPOINT).write_bytes(_checkpoint())
-    _Loop(_job(), path.parent).begin()
+    _resume(path.parent, _checkpoint(), path.read_bytes())
 
 
 READERS = [
@@ -204,5 +218,5 @@ READERS = [
     Reader("pth-inside", ".pt", _zipped, _read_state, changed_torch),
     Reader("onnx", ".onnx", _graphs, _read_graph, mixed(damaged, changed_onnx, changed_onnx, changed_onnx)),
     Reader("checkpoint", ".safetensors", _checkpoints, _read_checkpoint, mixed(damaged, changed_safetensors)),
-    Reader("metrics", ".jsonl", lambda _: [METRIC_LINES], _read_metrics, mixed(damaged)),
+    Reader("metrics", ".jsonl", lambda _: [METRIC_LINES], _read_metrics, mixed(damaged, edited)),
 ]

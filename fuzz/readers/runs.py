@@ -117,11 +117,18 @@ def _pixels(folder: Path) -> list[bytes]:
     return [file.getvalue()]
 
 
+def _faces(folder: Path) -> None:
+    (folder / "pixels.npy").write_bytes(_pixels(folder)[0])
+    Table({"image": ["a", "b"], "identity": ["x", "y"]}).write(folder / "faces.parquet")
+
+
 def _read_pixels(path: Path) -> None:
-    path.rename(path.with_name("pixels.npy"))
-    Table({"image": ["a", "b"], "identity": ["x", "y"]}).write(path.with_name("faces.parquet"))
+    """The file is damaged after its stage was finished."""
+    with Workspace(path.parent / "run", say=_say_nothing) as workspace:
+        folder = workspace.stage("1-faces", "all", {"a": 1}, {}, _faces).path
+    path.rename(folder / "pixels.npy")
     source = Folder(Folder.Settings(source="folder", root=path.parent, size=16))
-    assert Faces(path.parent, source).read([1, 0]).shape == (2, 16, 16, 3)
+    assert Faces(folder, source).read([1, 0]).shape == (2, 16, 16, 3)
 
 
 # --- scores and reports ----------------------------------------------------------------------------------------------

@@ -121,7 +121,7 @@ def read_card(path: Path) -> Card:
     need_regular(path, "The model card")
     try:
         return Card.model_validate(json.loads(checked(path).read_text(encoding="utf-8")))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DamnatioError(f"{path} is not a readable model card ({' '.join(str(error).split())[:200]}).") from error
 
 

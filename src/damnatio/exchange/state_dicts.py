@@ -4,6 +4,7 @@ import io
 import pickle
 import zipfile
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,7 @@ def _counter(name: str) -> bool:
     return name.endswith(".num_batches_tracked")
 
 
+@lru_cache(maxsize=64)
 def _shapes(backbone: str, size: int, dim: int) -> dict[str, torch.Size]:
     with torch.device("meta"):
         state = BACKBONES.get(backbone)(size, dim).state_dict()
