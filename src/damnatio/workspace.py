@@ -53,7 +53,7 @@ class Output:
 
     @property
     def manifest(self) -> dict[str, Any]:
-        content: dict[str, Any] = json.loads((self.path / MANIFEST).read_text())
+        content: dict[str, Any] = json.loads((self.path / MANIFEST).read_bytes())  # as `checked` reads it
         return content
 
     @property
