@@ -387,3 +387,34 @@ def test_a_methods_fingerprint_covers_what_it_builds_on() -> None:
     frame = {module.__name__ for module in _parts_behind(sys.modules[METHODS.get("OF").__module__])}
     assert "damnatio.frames" in frame
     assert "damnatio.recipe" not in frame
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        RuntimeError("[enforce fail at alloc_cpu.cpp:124] err == 0. DefaultCPUAllocator: can't allocate memory"),
+        RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB"),
+    ],
+)
+def test_memory_that_ends_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Exception
+) -> None:
+    """torch raises a RuntimeError where Python has a MemoryError."""
+    from damnatio.pipeline import Pipeline
+
+    def fail(pipeline: Pipeline) -> None:
+        raise error
+
+    monkeypatch.setattr(Pipeline, "captures", fail)
+    assert main(["captures", "demo", "--run", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.startswith("damnatio: Out of memory. Lower the batch")
+
+
+def test_a_recipe_of_one_scale_runs_at_that_scale(tmp_path: Path, tiny: list[str]) -> None:
+    """Nobody has to name a scale twice: the paper's second one is no default of a recipe that has one."""
+    recipe = tmp_path / "one.yaml"
+    recipe.write_text("faces: {source: synthetic}\nmodel: {backbone: iresnet-tiny}\n")
+    words = [*tiny, "--set", "partitions.scales={S1: 3}", "--set", "forget.methods=[]"]
+    assert main(["run", str(recipe), "--run", str(tmp_path / "run"), *words]) == 0
+    assert {row["scale"] for row in results(tmp_path / "run")} == {"S1"}

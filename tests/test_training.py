@@ -191,7 +191,9 @@ def test_a_checkpoint_of_another_training_is_not_taken(world: tuple[Recipe, Pipe
 def test_a_line_of_the_log_that_was_cut_off_is_left_out(world: tuple[Recipe, Pipeline], tmp_path: Path) -> None:
     loop = _loop(world, tmp_path / "job")
     loop._save(2)
-    (loop.folder / METRICS).write_bytes(b'{"step": 1}\n{"lr": 1}\n[]\n\xff}\n{"step": 2}\n{"step": 3}\n{"st')
+    (loop.folder / METRICS).write_bytes(
+        b'{"step": 1}\n{"lr": 1}\n[]\n' + b'{"a":' * 20_000 + b'}\n\xff}\n{"step": 2}\n{"step": 3}\n{"st'
+    )
     assert _loop(world, tmp_path / "job").begin() == 2
     assert (loop.folder / METRICS).read_bytes() == b'{"step": 1}\n{"step": 2}\n'
 

@@ -147,6 +147,25 @@ def test_folder_without_a_manifest_is_nobodys_output(workspace: Workspace) -> No
     assert (again.path / "data.txt").read_text() == "second"
 
 
+def test_manifest_nested_beyond_all_bounds_is_damaged(workspace: Workspace) -> None:
+    output = workspace.stage("1-faces", "all", {"size": 32}, {}, Build("first"))
+    (output.path / "stage.json").write_text("[" * 20_000)
+    with pytest.raises(DamnatioError, match="is damaged"):
+        checked(output.path / "data.txt")
+    again = workspace.stage("1-faces", "all", {"size": 32}, {}, Build("second"))
+    assert (again.path / "data.txt").read_text() == "second"
+
+
+def test_manifest_of_an_output_that_is_used_can_be_read(workspace: Workspace) -> None:
+    """Half a character in the command, as a shell may hand it over."""
+    output = workspace.stage("1-faces", "all", {"size": 32}, {}, Build("first"))
+    manifest = (output.path / "stage.json").read_bytes()
+    (output.path / "stage.json").write_bytes(manifest.replace(b'"command": "', b'"command": "\xed\xa0\x80'))
+    again = workspace.stage("1-faces", "all", {"size": 32}, {}, Build("second"))
+    assert (again.path / "data.txt").read_text() == "first"
+    assert again.manifest["key"] == again.key
+
+
 def test_output_that_lacked_the_renaming_alone_is_not_built_again(workspace: Workspace) -> None:
     build = Build()
     output = workspace.stage("4-train", "original", {"lr": 0.1}, {}, build)

@@ -17,6 +17,7 @@ from damnatio.exchange.onnx_files import TOLERANCE, embedding_size, parity_of, r
 from damnatio.exchange.state_dicts import fill_counters, guess, read_state
 from damnatio.exporting import write_onnx
 from damnatio.faces.base import Faces
+from damnatio.files import need_regular
 from damnatio.heads.base import Head
 from damnatio.methods.centroid_push import mean_directions
 from damnatio.models import (
@@ -114,6 +115,7 @@ def weights_file(settings: ModelSettings) -> Path:
     assert settings.weights is not None
     path = settings.weights.expanduser()
     path = weights_in(path) if path.is_dir() else path
+    need_regular(path, "model.weights:")
     if not path.is_file():
         raise DamnatioError(f"model.weights: there is no file {path}.")
     if path.suffix not in STATES | GRAPHS:

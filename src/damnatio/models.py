@@ -22,6 +22,7 @@ from damnatio.devices import device
 from damnatio.errors import DamnatioError
 from damnatio.exchange.graph import GraphNetwork
 from damnatio.exchange.onnx_files import parity_of, read_network, write_network
+from damnatio.files import need_regular
 from damnatio.heads import HEADS
 from damnatio.heads.base import Head
 from damnatio.recipe import ModelSettings
@@ -113,13 +114,14 @@ def write_card(card: Card, path: Path) -> None:
 def card_beside(path: Path) -> Path | None:
     """Where the card of a weight file lies, if it has one."""
     places = (path.with_name(f"{path.name}.{CARD}"), path.with_name(CARD))
-    return next((place for place in places if place.is_file()), None)
+    return next((place for place in places if place.exists()), None)
 
 
 def read_card(path: Path) -> Card:
+    need_regular(path, "The model card")
     try:
-        return Card.model_validate(json.loads(checked(path).read_text()))
-    except (OSError, ValueError) as error:
+        return Card.model_validate(json.loads(checked(path).read_text(encoding="utf-8")))
+    except (OSError, ValueError, RecursionError) as error:
         raise DamnatioError(f"{path} is not a readable model card ({' '.join(str(error).split())[:200]}).") from error
 
 

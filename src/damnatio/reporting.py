@@ -247,17 +247,15 @@ def _cards(recipe: Recipe, results: Table, warnings: Table) -> list[dict[str, st
     return cards
 
 
-def terminal_tables(recipe: Recipe, folder: Path) -> list[Any]:
-    """The report's tables for a terminal: the rates and the distances."""
+def terminal_tables(recipe: Recipe, folder: Path, width: int) -> list[Any]:
+    """The report's tables for a terminal of this width: the rates and the distances."""
     results, warnings = read_report(folder)
     look_up = Results(results, _doubts(warnings), headings(recipe))
     scales, methods = recipe.forget.scales, [ORIGINAL, *recipe.forget.methods]
-    grids = [
-        layouts.rates(look_up, scales, methods, recipe.evaluate.operating_points),
-        layouts.distances(look_up, scales, methods),
-    ]
+    rates = layouts.rates(look_up, scales, methods, recipe.evaluate.operating_points)
+    distances = layouts.distances(look_up, scales, methods)
     lines = dict.fromkeys(f"† {w['task']}: {w['warning']}" for w in warnings.rows())
-    return [*[grid.terminal() for grid in grids], "\n".join(lines)]
+    return [*rates.terminal(width), "\n".join(rates.notes), *distances.terminal(width), "\n".join(lines)]
 
 
 def draw_sheet(faces: Faces, path: Path, rows: int, columns: int) -> None:

@@ -332,7 +332,7 @@ def _step_of(line: bytes) -> int | None:
     """The step that a line of the log tells of; None where the line is none."""
     try:
         step: int = json.loads(line)["step"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
     return step if isinstance(step, int) else None
 

@@ -53,7 +53,7 @@ class Output:
 
     @property
     def manifest(self) -> dict[str, Any]:
-        content: dict[str, Any] = json.loads((self.path / MANIFEST).read_text())
+        content: dict[str, Any] = json.loads((self.path / MANIFEST).read_bytes())  # as `checked` reads it
         return content
 
     @property
@@ -127,7 +127,7 @@ def checked(path: Path) -> Path:
         manifest = json.loads(manifest_file.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         return path
-    except ValueError:
+    except (ValueError, RecursionError):
         raise _refused(f"{manifest_file} is damaged, and it has to vouch for {path.name}", path) from None
     if not (isinstance(manifest, dict) and {"key", "stage"} <= manifest.keys()):
         return path  # of another program
@@ -305,7 +305,7 @@ def manifest_of(folder: Path) -> dict[str, Any]:
     """The manifest of the output in a folder; empty where there is no whole output."""
     try:
         manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return {} if _files_of(manifest) is None else manifest
 

@@ -1,7 +1,10 @@
 """State dicts: the tensors of a `.pth`, `.pt` or `.safetensors` file, and which backbone they are the weights of."""
 
+import io
 import pickle
+import zipfile
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +33,7 @@ def read_state(path: Path) -> dict[str, Tensor]:
         except (OSError, SafetensorError) as error:
             raise DamnatioError(f"{path} is not a readable safetensors file ({error}).") from error
     try:
-        content: Any = torch.load(path, map_location="cpu", weights_only=True)
+        content: Any = torch.load(_source(path), map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise DamnatioError(
             f"{path} holds more than tensors, and code in a file is never run: save its state dict alone, with "
@@ -45,6 +48,12 @@ def read_state(path: Path) -> dict[str, Tensor]:
     if not values or not all(isinstance(value, Tensor) for value in values):
         raise DamnatioError(f"{path} holds no state dict: a mapping of names to tensors is expected.")
     return _bare(content)
+
+
+def _source(path: Path) -> Path | io.BytesIO:
+    """The file, or the whole of it in memory where it is of torch's old format. Of that, torch reads texts of whatever
+    length the file states, and memory would be asked for in full where a file holds less."""
+    return path if zipfile.is_zipfile(path) else io.BytesIO(path.read_bytes())
 
 
 def _bare(content: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -93,6 +102,7 @@ def _counter(name: str) -> bool:
     return name.endswith(".num_batches_tracked")
 
 
+@lru_cache(maxsize=64)
 def _shapes(backbone: str, size: int, dim: int) -> dict[str, torch.Size]:
     with torch.device("meta"):
         state = BACKBONES.get(backbone)(size, dim).state_dict()
