@@ -418,3 +418,19 @@ def test_a_recipe_of_one_scale_runs_at_that_scale(tmp_path: Path, tiny: list[str
     words = [*tiny, "--set", "partitions.scales={S1: 3}", "--set", "forget.methods=[]"]
     assert main(["run", str(recipe), "--run", str(tmp_path / "run"), *words]) == 0
     assert {row["scale"] for row in results(tmp_path / "run")} == {"S1"}
+
+
+def test_output_that_cannot_be_written_is_told_by_its_own_name(
+    tmp_path: Path, tiny: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not by that of the temporary file beside it."""
+    from damnatio.pipeline import Pipeline
+    from damnatio.workspace import write_atomically
+
+    (tmp_path / "file").write_text("x")
+    words = ["faces", "demo", "--run", str(tmp_path / "run"), *tiny, "--sheet"]
+    assert main([*words, str(tmp_path / "file/x.png")]) == 2
+    assert capsys.readouterr().err == f"damnatio: {tmp_path / 'file'} is a file where a folder is expected.\n"
+    monkeypatch.setattr(Pipeline, "faces", lambda pipeline: write_atomically(tmp_path / "run", "x"))
+    assert main([*words, "x.png"]) == 2
+    assert capsys.readouterr().err == f"damnatio: {tmp_path / 'run'}: Is a directory.\n"

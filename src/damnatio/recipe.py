@@ -255,7 +255,10 @@ def model_settings(weights: Path, overrides: Sequence[str] = ()) -> ModelSetting
     foreign = [section for section in content if section != "model"]
     if foreign:
         raise DamnatioError(f"--set {foreign[0]}: there is a model here and no recipe; set model.key=value.")
-    return validated(ModelSettings, {**content.get("model", {}), "weights": weights}, weights, "model")
+    given = content.get("model", {})
+    if not isinstance(given, dict):
+        raise DamnatioError(f"--set model={given}: set one of its keys, model.key=value.")
+    return validated(ModelSettings, {**given, "weights": weights}, weights, "model")
 
 
 def face_settings(source: str | Path, size: int) -> FaceSettings:
