@@ -18,14 +18,15 @@ from damnatio.scanning import (
     Scores,
     Sieve,
     Units,
-    at_least,
     blocks,
     bound,
     dots,
     listed,
     one_thread_each,
+    places_from,
     product,
     sieves,
+    taken,
     workers,
 )
 
@@ -124,17 +125,12 @@ class _Search:
             tile = tile if len(hit) == len(tile) else tile[hit]
         both = torch.cat([tops[hit], tile.topk(min(2, tile.shape[1]), dim=1).values], dim=1)
         tops[hit] = both.topk(2, dim=1).values
-        open_ = at_least(tile, tops[hit, 1:] - slack)
-        if int(torch.count_nonzero(open_)) * HEAP > open_.numel():  # near-ties
-            return list(_first_two(self.probes, self.gallery, hit.cpu().numpy() + rows.start, columns))
-        r, c = open_.nonzero(as_tuple=True)
-        return [
-            (
-                (hit[r] + rows.start).cpu().numpy(),
-                (c + columns.start).cpu().numpy(),
-                tile[r, c].double().cpu().numpy(),
-            )
-        ]
+        open_ = places_from(tile, tops[hit, 1:] - slack)
+        among = hit.cpu().numpy() + rows.start
+        if len(open_) * HEAP > tile.numel():  # near-ties
+            return list(_first_two(self.probes, self.gallery, among, columns))
+        r, c = np.divmod(open_, np.uint32(tile.shape[1]))
+        return [(among[r], c.astype(np.int64) + columns.start, taken(tile, open_).astype(np.float64))]
 
     def _sieved(self, tops: Tensor, rows: slice, columns: slice, sieve: Sieve) -> list[tuple[Codes, Codes, Scores]]:
         tile = sieve.tile(rows, columns)
@@ -142,13 +138,14 @@ class _Search:
         hit = (tile.amax(dim=1, keepdim=True) >= lowest).flatten().nonzero().flatten()
         if not len(hit):
             return []
-        open_ = at_least(tile[hit], lowest[hit])
-        if not sieve.leaves_few(int(torch.count_nonzero(open_)), open_.numel()):
+        part = tile if len(hit) == len(tile) else tile[hit]
+        open_ = places_from(part, lowest[hit])
+        if not sieve.leaves_few(len(open_), part.numel()):
             fine = torch.mm(self.a.rows[hit + rows.start], self.b.rows[columns].T)
             return self._seen(tops, rows, columns, fine, hit)
-        r, c = (part.cpu().numpy() for part in open_.nonzero(as_tuple=True))
+        r, c = np.divmod(open_, np.uint32(part.shape[1]))
         among = hit.cpu().numpy()
-        i, j = among[r] + rows.start, c + columns.start
+        i, j = among[r] + rows.start, c.astype(np.int64) + columns.start
         scores = listed(self.a, i, self.b, j)
         _raise(tops, among, among[r], scores)
         return [(i, j, scores)]

@@ -23,9 +23,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from damnatio.choosing import PAIRS, trial
 from damnatio.metrics.verification import Calibration, allowed_errors
@@ -39,16 +37,17 @@ from damnatio.scanning import (
     Scores,
     Sieve,
     Units,
-    at_least,
     bound,
     dots,
     listed,
     mark_mated,
     one_thread_each,
     pair_tiles,
+    places_from,
     product,
     reach,
     sieves,
+    taken,
     workers,
 )
 from damnatio.thinning import Thinned
@@ -271,7 +270,7 @@ class _Scan:
         if sieve is not None and sieve.pays():
             tile = sieve.tile(rows, columns)
             mark_mated(tile, self.codes, rows, columns)
-            places = _places(at_least(tile, (lowest - self.slack) - sieve.rows[rows]))
+            places = places_from(tile, (lowest - self.slack) - sieve.rows[rows])
             if sieve.leaves_few(len(places), tile.numel()):
                 i, j = _pairs(places, rows, columns)
                 scores = listed(self.narrow, i, self.narrow, j)
@@ -279,8 +278,8 @@ class _Scan:
                 return places[reached], scores[reached]
         tile = product(self.narrow, rows, self.narrow, columns)
         mark_mated(tile, self.codes, rows, columns)
-        places = _places(at_least(tile, lowest))
-        return places, tile.view(-1)[torch.from_numpy(places.astype(np.int64)).to(tile.device)].cpu().numpy()
+        places = places_from(tile, lowest)
+        return places, taken(tile, places)
 
     def _add(self, rows: slice, columns: slice) -> None:
         here, scores = self._scores(rows, columns)
@@ -393,13 +392,6 @@ class _Scan:
             accepted = cut.accepted + int(self.counts[cut.high + 1 :].sum())
             points.append(Calibration(cut.rate, cut.threshold, accepted, pairs))
         return points
-
-
-def _places(mask: Tensor) -> NDArray[np.uint32]:
-    """Where a mask is true. NumPy is the faster of the two on a processor. Unsigned and short: the quick divisions."""
-    if mask.device.type == "cpu":
-        return np.flatnonzero(mask.numpy()).astype(np.uint32)
-    return mask.view(-1).nonzero().flatten().cpu().numpy().astype(np.uint32)
 
 
 def _pairs(places: NDArray[np.uint32], rows: slice, columns: slice) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
