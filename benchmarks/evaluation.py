@@ -118,8 +118,8 @@ def processor_seconds(run: Callable[[], object]) -> float:
 
 
 def breakdown(title: str, run: Callable[[Kind], object], bare: Callable[[], None]) -> None:
-    """What each kind takes outside its products: the scan, and the scoring of what the bound leaves open. By the time of
-    the processor, which counts less of what else runs on the machine."""
+    """What each kind takes outside its products: the scan, and the scoring of what the bound leaves open. By the time
+    of the processor, which counts less of what else runs on the machine."""
     lock = threading.Lock()
     spent: dict[str, float] = {}
 

@@ -77,8 +77,7 @@ class Narrow:
 
     def __init__(self, units: Units, kind: Kind) -> None:
         self.kind = kind
-        self.length = 0.0
-        """no narrow row is longer"""
+        lengths = torch.zeros(len(units))
         self.residuals = torch.zeros(len(units))
         """of each row, at least its distance from the exact one"""
         scales = torch.ones(len(units), 1)
@@ -86,17 +85,20 @@ class Narrow:
             self.rows = torch.from_numpy(np.ascontiguousarray(units))
         else:
             self.rows = torch.empty(units.shape, dtype=getattr(torch, kind))
-            for part in blocks(len(units), GATHERED):
-                self._copy(torch.from_numpy(units[part]), part, scales)
+            parts = list(blocks(len(units), GATHERED))
+            with one_thread_each(min(workers(), max(len(parts), 1))) as each:  # torch's own threads would wait longer
+                each(lambda part: self._copy(torch.from_numpy(units[part]), part, scales, lengths), parts)
+        self.length = float(lengths.max()) if len(units) else 0.0
+        """no narrow row is longer"""
         self.residual = float(self.residuals.max()) if len(units) else 0.0
         self.rows, self.scales = self.rows.to(device()), scales.to(device())
         self.residuals = self.residuals.to(device())
 
-    def _copy(self, exact: Tensor, part: slice, scales: Tensor) -> None:
+    def _copy(self, exact: Tensor, part: slice, scales: Tensor, lengths: Tensor) -> None:
         if self.kind == "float32":
             self.rows[part] = exact
-            self.length = max(self.length, float(exact.norm(dim=1).max()) * (1 + 2.0**-23))
-            self.residuals[part] = self.length * 2.0**-24 * (1 + 2.0**-20)
+            lengths[part] = exact.norm(dim=1) * (1 + 2.0**-22)
+            self.residuals[part] = lengths[part] * 2.0**-24
             return
         close = exact.float()
         if self.kind == "int8":
@@ -107,9 +109,8 @@ class Narrow:
         back = self.rows[part].float().mul_(scales[part])
         # Measured in float32: `close` and `back` are off by 2^-24 of themselves each, a sum of squares by its terms.
         off = 1 + (exact.shape[1] + 4) * 2.0**-24
-        lengths = back.norm(dim=1) * off
-        self.residuals[part] = (close.sub_(back).norm(dim=1) * off + 2.0**-23 * (lengths + 2)) * (1 + 2.0**-20)
-        self.length = max(self.length, float(lengths.max()) * (1 + 2.0**-20))
+        lengths[part] = back.norm(dim=1) * off * (1 + 2.0**-20)
+        self.residuals[part] = (close.sub_(back).norm(dim=1) * off + 2.0**-23 * (lengths[part] + 2)) * (1 + 2.0**-20)
 
     def __len__(self) -> int:
         return len(self.rows)
