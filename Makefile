@@ -5,7 +5,7 @@ CLIENT := .venv-insightface
 READY := $(VENV)/.ready
 RUN := $(VENV)/bin
 
-.PHONY: demo test test-fast test-insightface check format results bench-frames bench-faces bench-eval bench-paper-eval bench-peers clean
+.PHONY: demo test test-fast test-processors test-insightface check format results bench-frames bench-faces bench-eval bench-paper-eval bench-peers clean
 
 demo: $(READY)  ## the whole experiment on rendered faces: runs/demo/report/index.html
 	$(RUN)/damnatio demo
@@ -15,6 +15,9 @@ test: $(READY)  ## every test, the demo's own experiment included
 
 test-fast: $(READY)  ## all but the whole runs
 	$(RUN)/python -m pytest -n 2 --dist loadgroup -m "not slow"
+
+test-processors: $(READY)  ## the tests as older processors compute, on one thread and on two; MARK="..." TESTS="..." choose some
+	$(RUN)/python tests/processors.py --mark '$(or $(MARK),not slow)' $(TESTS)
 
 test-insightface: $(READY)  ## what we export, loaded by InsightFace itself, in an environment of its own
 	test -x $(CLIENT)/bin/python || $(PYTHON) -m venv $(CLIENT)
