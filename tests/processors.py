@@ -1,6 +1,6 @@
 """Run the tests as other processors would compute: with older vector instructions, and on one thread and on two.
 
-usage: python tests/processors.py [--mark "not slow"] [arguments of pytest]
+usage: python tests/processors.py [--mark "not slow"] [--only default,avx2] [--threads 1,2] [arguments of pytest]
 
 torch, MKL, oneDNN, OpenBLAS and NumPy each choose their code by the processor, and each has a variable that forbids the
 newer instructions. Sums then run in another order and functions such as exp round differently, as on another machine.
@@ -49,14 +49,14 @@ def processors() -> dict[str, dict[str, str]]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mark", default="not slow", help="which tests, as pytest's -m takes it")
-    parser.add_argument("--only", nargs="*", help="of the processors: default, avx2, own")
-    parser.add_argument("--threads", nargs="*", default=["1", "2"])
+    parser.add_argument("--only", default="default,avx2,own", help="of the processors, separated by commas")
+    parser.add_argument("--threads", default="1,2", help="numbers, separated by commas")
     options, words = parser.parse_known_args()
     failed = False
     for name, variables in processors().items():
-        if options.only and name not in options.only:
+        if name not in options.only.split(","):
             continue
-        for threads in options.threads:
+        for threads in options.threads.split(","):
             workers = max(1, (os.cpu_count() or 1) // int(threads))
             command = [sys.executable, "-m", "pytest", "-q", "-n", str(workers), "--dist", "loadgroup"]
             counts = {"DAMNATIO_TEST_THREADS": threads, "OMP_NUM_THREADS": threads}
