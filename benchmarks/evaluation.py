@@ -20,19 +20,19 @@ from numpy.typing import NDArray
 from scipy.stats import wasserstein_distance
 from sklearn.metrics import roc_curve
 
-from damnatio import choosing, scanning, searching, tails
+from damnatio.evaluation import choosing, scanning, searching, tails
+from damnatio.evaluation.scanning import Kind, Narrow, Units, on_grid
+from damnatio.evaluation.searching import top_two
+from damnatio.evaluation.tails import scan_tail
 from damnatio.metrics.distributions import Sample, wasserstein1
 from damnatio.metrics.verification import threshold_at
-from damnatio.scanning import Kind, Narrow, Units, on_grid
-from damnatio.searching import top_two
-from damnatio.tails import scan_tail
 
 TARGETS = (1e-4, 1e-2)
 KINDS: tuple[Kind, ...] = ("float32", "bfloat16", "int8")
 PEAK = """
 import sys
 import numpy as np
-from damnatio.tails import scan_tail
+from damnatio.evaluation.tails import scan_tail
 count, dim = map(int, sys.argv[1:])
 rng = np.random.default_rng(2)
 vectors = np.empty((count, dim))

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from damnatio.frames import ClosedFrame, greedy_frame
+from damnatio.methods.frames import ClosedFrame, greedy_frame
 
 
 def naive_greedy(count: int, rows: Tensor, candidates: int, seed: int) -> Tensor:

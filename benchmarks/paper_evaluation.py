@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from damnatio.comparing import NonMated, leave_one_out, mated_across, search, templates
-from damnatio.scanning import Codes, Units, dots, on_grid
-from damnatio.tails import nonmated_count, scan_tail
+from damnatio.evaluation.comparing import NonMated, leave_one_out, mated_across, search, templates
+from damnatio.evaluation.scanning import Codes, Units, dots, on_grid
+from damnatio.evaluation.tails import nonmated_count, scan_tail
 
 FULL = {
     "development images": 700_000,

@@ -23,8 +23,8 @@ def work(steps: int) -> None:
     """Answer each line of the input with the seconds that some steps took."""
     import torch  # before damnatio, which makes the passive way the default
 
-    from damnatio.models import new_backbone, new_head
-    from damnatio.recipe import load
+    from damnatio.models.store import new_backbone, new_head
+    from damnatio.recipe.files import load
 
     recipe = load("demo")
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))

@@ -13,8 +13,8 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-from damnatio.errors import DamnatioError
 from damnatio.faces.base import UnreadableError
+from damnatio.support.errors import DamnatioError
 from fuzz.readers.base import Reader
 from fuzz.structures import CANARY
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-COMMAND = [sys.executable, "-c", "import sys; from damnatio.cli import main; sys.exit(main())"]
+COMMAND = [sys.executable, "-c", "import sys; from damnatio.cli.main import main; sys.exit(main())"]
 
 
 def damnatio(

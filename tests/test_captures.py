@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from damnatio.captures import find_captures, groups_of, instances_of, medoids, normalised, pixel_distances
+from damnatio.captures import find_captures, instances_of, medoids, normalised, pixel_distances
 from damnatio.faces.base import Faces, FaceSource, Images, UnreadableError, collect
-from damnatio.recipe import FaceSettings
-from damnatio.tables import Table
+from damnatio.recipe.schema import FaceSettings
+from damnatio.support.tables import Table, groups_of
 
 SIZE = 16
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from damnatio.cli import main
+from damnatio.cli.main import main
 from tests.conftest import TINY
 
 SETTINGS = [word for setting in (*TINY, "forget.methods=[HD]") for word in ("--set", setting)]

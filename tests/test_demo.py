@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from damnatio.recipe import load
-from damnatio.reporting import read_report
+from damnatio.recipe.files import load
+from damnatio.reporting.report import read_report
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
 def test_the_demo_forgets_and_remembers(tmp_path: Path) -> None:
     words = ["--set", "forget.methods=[HD, OF]", "--set", "evaluate.operating_points=[0.001, 0.01]"]
-    command = [sys.executable, "-c", "import sys; from damnatio.cli import main; sys.exit(main())"]
+    command = [sys.executable, "-c", "import sys; from damnatio.cli.main import main; sys.exit(main())"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}  # a second worker has the other core
     done = subprocess.run([*command, "demo", "--run", str(tmp_path), *words], env=environment, check=False)
     assert done.returncode == 0

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from damnatio.arguments import parser
-from damnatio.cli import main
+from damnatio.cli.arguments import parser
+from damnatio.cli.main import main
 from damnatio.methods import METHODS
-from damnatio.recipe import configs, load
+from damnatio.recipe.files import configs, load
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-from damnatio.errors import DamnatioError
+from damnatio.support.errors import DamnatioError
 from fuzz import campaign
 from fuzz.mutations import damaged
 from fuzz.readers import READERS, Reader

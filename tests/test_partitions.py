@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from damnatio.errors import DamnatioError
 from damnatio.partitions import at_scale, counts, draw, retain_set, write
-from damnatio.recipe import PartitionSettings
-from damnatio.tables import Table
+from damnatio.recipe.schema import PartitionSettings
+from damnatio.support.errors import DamnatioError
+from damnatio.support.tables import Table
 
 SCALES = {"S1": 2, "S2": 5}
 SETTINGS = PartitionSettings(

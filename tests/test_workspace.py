@@ -13,9 +13,11 @@ from typing import Any
 
 import pytest
 
-import damnatio.workspace
-from damnatio.errors import DamnatioError
-from damnatio.workspace import CHECKPOINT, Output, Workspace, checked, content_key, digest_of, write_atomically
+import damnatio.support.files
+from damnatio.support.errors import DamnatioError
+from damnatio.support.files import content_key, digest_of, write_atomically
+from damnatio.support.manifests import CHECKPOINT, checked
+from damnatio.workspace import Output, Workspace
 
 
 @pytest.fixture
@@ -248,13 +250,13 @@ def test_files_that_no_stage_wrote_pass(workspace: Workspace, tmp_path: Path) ->
 
 def test_a_file_is_hashed_once(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     hashed = []
-    real = damnatio.workspace._hashed
+    real = damnatio.support.files._hashed
 
     def counted(file: Any, size: int, name: str) -> str:
         hashed.append(name)
         return real(file, size, name)
 
-    monkeypatch.setattr("damnatio.workspace._hashed", counted)
+    monkeypatch.setattr("damnatio.support.files._hashed", counted)
 
     def build(folder: Path) -> None:
         Build()(folder)
@@ -337,7 +339,7 @@ def test_publish_survives_what_an_interrupted_swap_left(workspace: Workspace) ->
 OPEN = """
 import sys
 from pathlib import Path
-from damnatio.errors import DamnatioError
+from damnatio.support.errors import DamnatioError
 from damnatio.workspace import Workspace
 try:
     Workspace(Path(sys.argv[1]))

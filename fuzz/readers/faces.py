@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image
 
+from damnatio.evaluation.pair_lists import read_pair_list
 from damnatio.faces.base import FaceSource, UnreadableError
 from damnatio.faces.decoding import decode
 from damnatio.faces.manifest import Manifest
 from damnatio.faces.pairs_bin import PairsBin, read_pairs
 from damnatio.faces.recordio import RecordIO
 from damnatio.faces.webdataset import WebDataset
-from damnatio.pair_lists import read_pair_list
 from fuzz.mutations import damaged, edited, mixed
 from fuzz.readers.base import Reader
 from fuzz.structures import odd_table, payload, summed_png, summed_tar

@@ -12,14 +12,16 @@ import torch
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from damnatio.exchange.onnx_files import embedding_size, read_network
-from damnatio.exchange.state_dicts import fill_counters, guess, read_state
 from damnatio.faces.base import Images, UnreadableError
-from damnatio.inputs import Mask, Rows
-from damnatio.models import Card, load_head, new_backbone, new_head, put_tensors, read_card, read_tensors
-from damnatio.recipe import ModelSettings, TrainSettings
-from damnatio.training import METRICS, Job, _Loop
-from damnatio.workspace import CHECKPOINT
+from damnatio.models.card import Card, read_card
+from damnatio.models.inputs import Mask, Rows
+from damnatio.models.onnx.files import embedding_size, read_network
+from damnatio.models.state_dicts import fill_counters, guess, read_state
+from damnatio.models.store import load_head, new_backbone, new_head, put_tensors
+from damnatio.recipe.schema import ModelSettings, TrainSettings
+from damnatio.support.arrays import read_tensors
+from damnatio.support.manifests import CHECKPOINT
+from damnatio.training.loop import METRICS, Job, _Loop
 from fuzz.mutations import changed_json, damaged, edited, mixed
 from fuzz.readers.base import Reader
 from fuzz.structures import changed_onnx, changed_safetensors, changed_torch, payload

@@ -11,16 +11,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from safetensors.numpy import save
 
-from damnatio import recipe as recipes
 from damnatio.embedding import load_embeddings
+from damnatio.evaluation.rechecking import recheck
+from damnatio.evaluation.score_files import read_scores, searches
 from damnatio.faces.base import Faces
 from damnatio.faces.folder import Folder
-from damnatio.findings import judge, markdown
-from damnatio.rechecking import recheck
-from damnatio.reporting import RESULTS, WARNINGS, read_report
-from damnatio.score_files import read_scores, searches
-from damnatio.tables import Table
-from damnatio.workspace import MANIFEST, Output, Workspace
+from damnatio.recipe import files as recipes
+from damnatio.recipe.schema import Recipe
+from damnatio.reporting.findings import judge, markdown
+from damnatio.reporting.report import RESULTS, WARNINGS, read_report
+from damnatio.support.manifests import MANIFEST
+from damnatio.support.tables import Table
+from damnatio.workspace import Output, Workspace
 from fuzz.mutations import changed_json, damaged, edited, mixed
 from fuzz.readers.base import Reader
 from fuzz.structures import changed_safetensors, odd_table
@@ -99,7 +101,7 @@ def _read_embeddings(path: Path) -> None:
 
 
 @cache
-def _plain() -> recipes.Recipe:
+def _plain() -> Recipe:
     return recipes.load("demo", ["evaluate.replicates=0", "evaluate.operating_points=[0.1]"])
 
 

@@ -7,16 +7,15 @@ every distance here is stated on the paper's scale of 112 x 112 x 3 values.
 """
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from damnatio.faces.base import Faces, Images
-from damnatio.progress import progress
-from damnatio.tables import Table, codes_of
-from damnatio.workspace import write_atomically
+from damnatio.support.files import write_atomically
+from damnatio.support.progress import progress
+from damnatio.support.tables import Table, codes_of, groups_of
 
 PAPER_VALUES = 112 * 112 * 3
 Array = NDArray[np.float64]
@@ -60,14 +59,6 @@ def medoids(distances: Array, instances: NDArray[np.int64]) -> NDArray[np.int64]
     kept_of = np.empty(instances.max() + 1, dtype=np.int64)
     kept_of[instances[order[::-1]]] = order[::-1]
     return kept_of[instances]
-
-
-def groups_of(codes: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-    """The rows of each code, in ascending order of code and row."""
-    if len(codes) == 0:
-        return
-    order = np.argsort(codes, kind="stable")
-    yield from np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
 
 
 def find_captures(faces: Faces, threshold: float, folder: Path) -> None:

@@ -11,15 +11,15 @@ from safetensors.numpy import load_file
 from torch import nn
 from torch.nn import functional as F
 
-from damnatio.errors import DamnatioError
+from damnatio.evaluation.scanning import lengths
 from damnatio.faces.base import Faces, Images
-from damnatio.files import need_regular
-from damnatio.inputs import Inputs, Pixels
-from damnatio.models import Card, save_tensors
-from damnatio.progress import progress
-from damnatio.scanning import lengths
-from damnatio.tables import Table
-from damnatio.workspace import checked
+from damnatio.models.card import Card
+from damnatio.models.inputs import Pixels, embed_inputs
+from damnatio.support.arrays import save_tensors
+from damnatio.support.errors import DamnatioError
+from damnatio.support.files import need_regular
+from damnatio.support.manifests import checked
+from damnatio.support.tables import Table
 
 FILE = "embeddings.safetensors"
 
@@ -29,24 +29,6 @@ def embed(
 ) -> NDArray[np.float32]:
     """f(x) of the images at these rows."""
     return embed_inputs(backbone, Pixels(faces, card), card.dim, rows, batch, title)
-
-
-def embed_inputs(
-    backbone: nn.Module, inputs: Inputs, dim: int, rows: NDArray[np.int64], batch: int, title: str = ""
-) -> NDArray[np.float32]:
-    """The same from any inputs, in `dim` dimensions. The network is left in the mode it was found in."""
-    device = next(backbone.parameters()).device
-    training = backbone.training
-    backbone.eval()
-    units = np.empty((len(rows), dim), dtype=np.float32)
-    with torch.inference_mode(), progress(title, len(rows) if title else 0, "images") as advance:
-        for start in range(0, len(rows), batch):
-            part = rows[start : start + batch]
-            raw = backbone(inputs.prepare(inputs.read(part), device)).float()
-            units[start : start + len(part)] = F.normalize(raw, dim=1).cpu().numpy()
-            advance(len(part))
-    backbone.train(training)
-    return units
 
 
 def embed_batch(backbone: nn.Module, card: Card, images: Images, flip: bool = False) -> NDArray[np.float32]:

@@ -6,18 +6,17 @@ from typing import cast
 import numpy as np
 import torch
 
-from damnatio.captures import groups_of
-from damnatio.errors import DamnatioError
 from damnatio.faces.base import Faces
-from damnatio.inputs import Inputs, Pixels, Rows
 from damnatio.methods import METHODS
-from damnatio.methods.base import ForgetSet
-from damnatio.models import load_backbone, load_head
+from damnatio.methods.base import ForgetSet, method_settings
+from damnatio.models.inputs import Inputs, Pixels, Rows
+from damnatio.models.store import load_backbone, load_head
 from damnatio.partitions import at_scale, retain_set
-from damnatio.recipe import Recipe, method_settings
-from damnatio.tables import Table, codes_of
-from damnatio.training import Forgetting, Job
-from damnatio.trunks import Activations, split
+from damnatio.recipe.schema import Recipe
+from damnatio.support.errors import DamnatioError
+from damnatio.support.tables import Table, codes_of, groups_of
+from damnatio.training.loop import Forgetting, Job
+from damnatio.training.trunks import Activations, split
 
 
 def forget_set(partitions: Table, scales: dict[str, int], scale: str) -> ForgetSet:

@@ -19,12 +19,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from damnatio.captures import groups_of
-from damnatio.errors import DamnatioError
 from damnatio.faces.collection import parts_of
-from damnatio.recipe import PartitionSettings
-from damnatio.tables import Table, codes_of
-from damnatio.workspace import write_atomically
+from damnatio.recipe.schema import PartitionSettings
+from damnatio.support.errors import DamnatioError
+from damnatio.support.files import write_atomically
+from damnatio.support.tables import Table, codes_of, groups_of
 
 RETAIN, TEST, DEVELOPMENT, DISTRACTOR, FORGET, UNUSED = "R", "T", "D", "G", "F", "-"
 

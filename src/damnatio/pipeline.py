@@ -17,14 +17,16 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from damnatio.errors import DamnatioError
-from damnatio.evaluating import ORIGINAL
+from damnatio.evaluation.measuring import ORIGINAL
 from damnatio.faces import SOURCES
 from damnatio.faces.base import Faces, FaceSource, collect
-from damnatio.recipe import Recipe, method_settings
-from damnatio.registry import code_of
-from damnatio.tables import Table
-from damnatio.workspace import Output, Workspace, manifest_of
+from damnatio.methods.base import method_settings
+from damnatio.recipe.schema import Recipe
+from damnatio.support.errors import DamnatioError
+from damnatio.support.manifests import manifest_of
+from damnatio.support.registry import code_of
+from damnatio.support.tables import Table
+from damnatio.workspace import Output, Workspace
 
 _NO_EFFECT = {"workers", "log_every", "checkpoint_seconds", "cache_gb"}
 """Settings that change how a result is reached and never the result: no key depends on them."""
@@ -73,8 +75,9 @@ class Pipeline:
         faces, partitions = self.faces(), self.partitions()
 
         def build(folder: Path) -> None:
-            from damnatio.importing import import_original
-            from damnatio.training import fit, original_job, set_threads
+            from damnatio.support.devices import set_threads
+            from damnatio.training.loop import fit
+            from damnatio.training.original import import_original, original_job
 
             set_threads(recipe.threads)
             if recipe.model.weights:
@@ -95,10 +98,10 @@ class Pipeline:
 
         def build(folder: Path) -> None:
             from damnatio.forgetting import training_rows
-            from damnatio.inputs import Pixels
-            from damnatio.models import load_backbone
-            from damnatio.training import set_threads
-            from damnatio.trunks import keep_activations, split
+            from damnatio.models.inputs import Pixels
+            from damnatio.models.store import load_backbone
+            from damnatio.support.devices import set_threads
+            from damnatio.training.trunks import keep_activations, split
 
             set_threads(recipe.threads)
             backbone, card = load_backbone(original.path)
@@ -124,7 +127,8 @@ class Pipeline:
 
         def build(folder: Path) -> None:
             from damnatio.forgetting import forgetting_job
-            from damnatio.training import fit, set_threads
+            from damnatio.support.devices import set_threads
+            from damnatio.training.loop import fit
 
             set_threads(recipe.threads)
             images, table = self.images(faces), self._table(partitions)
@@ -156,9 +160,9 @@ class Pipeline:
 
         def build(folder: Path) -> None:
             from damnatio.embedding import embed, save_embeddings
-            from damnatio.models import load_backbone
-            from damnatio.protocol import evaluated_rows
-            from damnatio.training import set_threads
+            from damnatio.evaluation.protocol import evaluated_rows
+            from damnatio.models.store import load_backbone
+            from damnatio.support.devices import set_threads
 
             set_threads(self.recipe.threads)
             rows = evaluated_rows(self._table(partitions))
@@ -178,9 +182,9 @@ class Pipeline:
 
         def build(folder: Path) -> None:
             from damnatio.embedding import FILE, load_embeddings
-            from damnatio.evaluating import measure, reference_of, write
-            from damnatio.protocol import compare
-            from damnatio.training import set_threads
+            from damnatio.evaluation.measuring import measure, reference_of, write
+            from damnatio.evaluation.protocol import compare
+            from damnatio.support.devices import set_threads
 
             set_threads(recipe.threads)
             table = self._table(partitions)
@@ -192,8 +196,8 @@ class Pipeline:
             write(measure(compared, settings.operating_points, reference, settings.replicates), folder)
 
         names = ("distributions", "identification", "intervals", "verification")
-        stages = ("protocol", "scanning", "thinning", "tails", "comparing", "calibrating", "evaluating")
-        code = code_of(*(f"{name}.py" for name in stages), *(f"metrics/{name}.py" for name in names))
+        stages = ("protocol", "scanning", "thinning", "tails", "comparing", "calibrating", "measuring")
+        code = code_of(*(f"evaluation/{name}.py" for name in stages), *(f"metrics/{name}.py" for name in names))
         keyed = {"scale": scale, "seed": recipe.seed, "code": code, **_plain(settings)}
         del keyed["embed_batch"]
         return self._stage("7-evaluate", f"{scale}-{label}", keyed, inputs, build)
@@ -211,15 +215,13 @@ class Pipeline:
         inputs |= {f"{scale}-{label}": found[scale, label] for scale, label in models}
 
         def build(folder: Path) -> None:
-            from damnatio.reporting import Evaluated, write_report
+            from damnatio.reporting.report import Evaluated, write_report
 
             evaluated = [Evaluated(scale, label, inputs[f"{scale}-{label}"].path) for scale, label in models]
             write_report(recipe, self.images(self.faces()), inputs, evaluated, folder)
 
-        looks = [
-            f"presentation/{name}" for name in ("figures.py", "layouts.py", "mechanism.py", "tables.py", "page.html")
-        ]
-        keyed = {"recipe": _plain(recipe), "code": code_of("reporting.py", "findings.py", *looks)}
+        looks = [f"reporting/{name}" for name in ("figures.py", "layouts.py", "mechanism.py", "grids.py", "page.html")]
+        keyed = {"recipe": _plain(recipe), "code": code_of("reporting/report.py", "reporting/findings.py", *looks)}
         return self.workspace.publish("report", keyed, inputs, build)
 
     def _keep_finished(self, asked: Mapping[tuple[str, str], Output]) -> dict[tuple[str, str], Output]:
@@ -285,14 +287,14 @@ class Pipeline:
     def _model_settings(self) -> dict[str, Any]:
         from damnatio.backbones import BACKBONES
         from damnatio.heads import HEADS
-        from damnatio.models import ONNX
+        from damnatio.models.store import ONNX
 
         model = self.recipe.model
-        graph = code_of("exchange/graph.py", "exchange/operators.py") if model.backbone == ONNX else ""
+        graph = code_of("models/onnx/graph.py", "models/onnx/operators.py") if model.backbone == ONNX else ""
         code = [graph or BACKBONES.fingerprint(model.backbone), HEADS.fingerprint(model.head)]
         settings = {**_plain(model), "code": code}
         if model.weights:
-            from damnatio.importing import content_of
+            from damnatio.models.importing import content_of
 
             settings["weights"] = content_of(model)  # what it is, not where it lies
         return settings

@@ -15,33 +15,25 @@ that was damaged, edited or swapped since is refused and never measured.
 """
 
 import fcntl
-import hashlib
 import json
 import os
 import platform
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from io import BufferedReader
 from pathlib import Path
 from typing import IO, Any
 
 from damnatio import __version__
-from damnatio.errors import DamnatioError
-from damnatio.progress import progress
+from damnatio.support.errors import DamnatioError
+from damnatio.support.files import content_key, digest_of, write_atomically
+from damnatio.support.manifests import CHECKPOINT, LOCK, LOG, MANIFEST, manifest_of
 
-MANIFEST, CHECKPOINT, LOCK = "stage.json", "checkpoint.safetensors", ".lock"
 FORMAT = 2
 """of the manifest; part of every key, so that outputs of an older format stay where they are and are never read"""
-LOG = ".jsonl"
-"""the ending of files that say how a result was reached: hashed, and no part of an output's content"""
-LONG, PIECE = 1 << 28, 1 << 20
-"""bytes from which on hashing shows its progress, and bytes hashed at once"""
-YOUNG = 50_000_000
-"""nanoseconds in which a file may change twice and bear one time: the hash of so young a file is not remembered"""
 
 
 @dataclass(frozen=True)
@@ -60,104 +52,6 @@ class Output:
     def content(self) -> str:
         """A hash of what the output holds, from its manifest: equal for equal results, however they were reached."""
         return content_key({name: f["sha256"] for name, f in self.manifest["files"].items() if not name.endswith(LOG)})
-
-
-def content_key(content: Any) -> str:
-    """A hash of anything that JSON can hold, independent of the order of its keys."""
-    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), default=str)
-    return hashlib.sha256(canonical.encode()).hexdigest()[:16]
-
-
-def write_atomically(path: Path, content: bytes | str) -> None:
-    """The file is either what it was or what it shall be, whenever the machine stops."""
-    with atomic_file(path) as temporary:
-        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
-
-
-@contextmanager
-def atomic_file(path: Path) -> Iterator[Path]:
-    """A path to write to, that takes the place of `path` when it is whole and on the disk."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        yield temporary
-        temporary.chmod(0o666 & ~_UMASK)  # some writers keep their files to themselves
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-_UMASK = os.umask(0)
-os.umask(_UMASK)
-
-
-def digest_of(path: Path) -> str:
-    """The SHA-256 of a file. A process reads a file for it once, as long as the file keeps its size and time."""
-    with path.open("rb") as file:
-        status = os.fstat(file.fileno())
-        mark = status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
-        if mark in _DIGESTS:
-            return _DIGESTS[mark]
-        digest = _hashed(file, status.st_size, path.name)
-    if time.time_ns() - status.st_mtime_ns > YOUNG:
-        _DIGESTS[mark] = digest
-    return digest
-
-
-_DIGESTS: dict[tuple[int, int, int, int], str] = {}
-
-
-def _hashed(file: BufferedReader, size: int, name: str) -> str:
-    if size < LONG:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-    digest = hashlib.sha256()
-    with progress(f"hash {name}", size >> 20, "MB") as advance:
-        while piece := file.read(PIECE):
-            digest.update(piece)
-            advance(1)
-    return digest.hexdigest()
-
-
-def checked(path: Path) -> Path:
-    """The path, of a file to be read: one that belongs to the output of a stage must be as the stage wrote it. Files
-    that no manifest lies beside, and files beside those of a stage, are nobody's and pass."""
-    manifest_file = path.parent / MANIFEST
-    try:
-        manifest = json.loads(manifest_file.read_bytes())
-    except (FileNotFoundError, NotADirectoryError):
-        return path
-    except (ValueError, RecursionError):
-        raise _refused(f"{manifest_file} is damaged, and it has to vouch for {path.name}", path) from None
-    if not (isinstance(manifest, dict) and {"key", "stage"} <= manifest.keys()):
-        return path  # of another program
-    files = _files_of(manifest)
-    if files is None:
-        raise _refused(f"Nothing vouches for {path}: {manifest_file} has no hashes, as in older versions", path)
-    if path.name not in files:
-        return path
-    if not path.is_file():
-        raise _refused(f"{path} is gone", path)
-    wanted = files[path.name]
-    if path.stat().st_size != wanted["bytes"] or digest_of(path) != wanted["sha256"]:
-        raise _refused(f"{path} is not what its stage wrote: it was damaged, edited or swapped", path)
-    return path
-
-
-def _refused(fault: str, path: Path) -> DamnatioError:
-    return DamnatioError(
-        f"{fault}. Delete the folder {path.parent} and run the recipe again: it will be made anew. (A copy of the "
-        f"folder can be used as it is once its {MANIFEST} is deleted.)"
-    )
-
-
-def _files_of(manifest: Any) -> dict[str, dict[str, Any]] | None:
-    """The size and hash of each file of an output; None where a manifest does not have them."""
-    files = manifest.get("files") if isinstance(manifest, dict) else None
-    if not isinstance(files, dict):
-        return None
-    sound = all(isinstance(file, dict) and {"sha256", "bytes"} <= file.keys() for file in files.values())
-    return files if sound else None
 
 
 class Workspace:
@@ -299,15 +193,6 @@ def _wanted(stage: str, settings: Mapping[str, Any], inputs: Mapping[str, Output
         "settings": dict(settings),
         "inputs": {name: output.key for name, output in inputs.items()},
     }
-
-
-def manifest_of(folder: Path) -> dict[str, Any]:
-    """The manifest of the output in a folder; empty where there is no whole output."""
-    try:
-        manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return {} if _files_of(manifest) is None else manifest
 
 
 def _key_of(folder: Path) -> str | None:

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from damnatio.backbones import BACKBONES
-from damnatio.errors import DamnatioError
+from damnatio.support.errors import DamnatioError
 
 HUGE = {"iresnet18", "iresnet34", "iresnet50", "iresnet100", "vit-s", "vit-b"}
 CASES = [(name, size) for name in BACKBONES.names() for size in ((32,) if name in HUGE else (16, 32, 48))]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from damnatio.faces.base import Faces, FaceSource, collect
-from damnatio.tables import Table
+from damnatio.support.tables import Table
 
 SIZE = 16
 Pixels = NDArray[np.uint8]

@@ -7,7 +7,7 @@ import numpy as np
 
 from damnatio.faces.base import collect
 from damnatio.faces.collection import Collection
-from damnatio.tables import Table
+from damnatio.support.tables import Table
 
 
 def collection(**parts: Path) -> Collection:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from damnatio.cli import main
-from damnatio.errors import DamnatioError
+from damnatio.cli.main import main
 from damnatio.faces import SOURCES, detect
 from damnatio.faces.detection import ENDINGS, is_source
-from damnatio.tables import Table
+from damnatio.support.errors import DamnatioError
+from damnatio.support.tables import Table
 
 
 def made(folder: Path, *names: str) -> Path:

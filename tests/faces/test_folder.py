@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from damnatio.errors import DamnatioError
 from damnatio.faces import base
 from damnatio.faces.base import Faces, UnreadableError, collect
 from damnatio.faces.decoding import decode
 from damnatio.faces.folder import Folder
-from damnatio.tables import Table
-from damnatio.workspace import content_key
+from damnatio.support.errors import DamnatioError
+from damnatio.support.files import content_key
+from damnatio.support.tables import Table
 from tests.faces.images import SIZE, encoded, gathered, pixels, png, smooth
 
 

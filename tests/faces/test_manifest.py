@@ -11,9 +11,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from damnatio.errors import DamnatioError
 from damnatio.faces.decoding import decode
 from damnatio.faces.manifest import Manifest
+from damnatio.support.errors import DamnatioError
 from tests.faces.images import SIZE, gathered, png
 
 

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from damnatio.errors import DamnatioError
 from damnatio.faces.decoding import decode
 from damnatio.faces.pairs_bin import PairsBin, read_pairs
+from damnatio.support.errors import DamnatioError
 from tests.faces.images import SIZE, gathered, jpeg, png
 
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from damnatio.errors import DamnatioError
 from damnatio.faces import recordio
 from damnatio.faces.decoding import decode
 from damnatio.faces.recordio import RecordIO
+from damnatio.support.errors import DamnatioError
 from tests.faces.images import SIZE, gathered, jpeg, png
 
 MAGIC = struct.pack("<I", 0xCED7230A)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from damnatio.errors import DamnatioError
 from damnatio.faces.synthetic import anatomy, rendering
 from damnatio.faces.synthetic.anatomy import F32, Params
 from damnatio.faces.synthetic.rendering import render
+from damnatio.support.errors import DamnatioError
 
 
 def names(count: int, start: int = 0) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from damnatio.errors import DamnatioError
 from damnatio.faces.base import UnreadableError
 from damnatio.faces.decoding import decode
 from damnatio.faces.tarindex import members
 from damnatio.faces.webdataset import WebDataset
+from damnatio.support.errors import DamnatioError
 from tests.faces.images import SIZE, gathered, jpeg, png
 
 Files = Iterable[tuple[str, bytes]]

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from damnatio.errors import DamnatioError
 from damnatio.heads import HEADS
 from damnatio.heads.base import Head
+from damnatio.support.errors import DamnatioError
 
 CLASSES, DIM, N = 5, 6, 8
 NAMES = HEADS.names()

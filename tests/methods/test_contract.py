@@ -8,15 +8,15 @@ import torch
 from pydantic import ValidationError
 from torch.nn import functional as F
 
-from damnatio.cli import main
-from damnatio.errors import DamnatioError
+from damnatio.cli.main import main
 from damnatio.forgetting import forgetting_job
 from damnatio.heads.base import Head
 from damnatio.methods import METHODS
 from damnatio.methods.base import Context, ForgetBatch, Method, RetainBatch
 from damnatio.pipeline import Pipeline
-from damnatio.recipe import load
-from damnatio.training import _Loop
+from damnatio.recipe.files import load
+from damnatio.support.errors import DamnatioError
+from damnatio.training.loop import _Loop
 from damnatio.workspace import Workspace
 from tests.conftest import TINY
 from tests.methods.world import batch_of, method_named

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from damnatio.errors import DamnatioError
 from damnatio.methods.base import Context, RetainBatch
 from damnatio.methods.cure import Cure, farthest
+from damnatio.support.errors import DamnatioError
 from tests.methods.world import batch_of, method_named
 
 

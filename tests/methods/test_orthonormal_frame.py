@@ -4,10 +4,10 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from damnatio.errors import DamnatioError
 from damnatio.heads.base import Head
 from damnatio.methods.base import Context, ForgetBatch
 from damnatio.methods.orthonormal_frame import OrthonormalFrame
+from damnatio.support.errors import DamnatioError
 from tests.methods.world import batch_of, method_named
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from damnatio.registry import Registry
+from damnatio.support.registry import Registry
 
 if TYPE_CHECKING:
     from torch import nn

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from damnatio.backbones import BACKBONES
-from damnatio.errors import DamnatioError
+from damnatio.support.errors import DamnatioError
 
 WIDTHS = (64, 128, 256, 512)
 

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from torch import Tensor, nn
 
 from damnatio.backbones import BACKBONES
-from damnatio.errors import DamnatioError
+from damnatio.support.errors import DamnatioError
 
 
 class Layers(nn.Module):

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from damnatio.backbones import BACKBONES
-from damnatio.errors import DamnatioError
+from damnatio.support.errors import DamnatioError
 
 
 class PatchEmbed(nn.Module):

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from damnatio.faces.detection import detect
-from damnatio.registry import Registry
+from damnatio.support.registry import Registry
 
 if TYPE_CHECKING:
     from damnatio.faces.base import FaceSource

@@ -11,11 +11,12 @@ import numpy as np
 from numpy.lib.format import write_array_header_1_0
 from numpy.typing import NDArray
 
-from damnatio.errors import DamnatioError
-from damnatio.progress import progress
-from damnatio.recipe import FaceSettings
-from damnatio.tables import Table, codes_of
-from damnatio.workspace import checked, write_atomically
+from damnatio.recipe.schema import FaceSettings
+from damnatio.support.errors import DamnatioError
+from damnatio.support.files import write_atomically
+from damnatio.support.manifests import checked
+from damnatio.support.progress import progress
+from damnatio.support.tables import Table, codes_of
 
 Images = NDArray[np.uint8]
 """[n, size, size, 3], RGB."""

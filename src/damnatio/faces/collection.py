@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from damnatio.errors import DamnatioError
 from damnatio.faces import SOURCES, detect
 from damnatio.faces.base import FaceSource, UnreadableError
 from damnatio.faces.decoding import EncodedSettings
-from damnatio.tables import Table
+from damnatio.support.errors import DamnatioError
+from damnatio.support.tables import Table
 
 PartName = Annotated[str, Field(pattern=r"^[^/]+$")]
 """what stands before the first slash of an identity's name"""

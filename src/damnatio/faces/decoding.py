@@ -16,9 +16,9 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from pydantic import Field
 
 from damnatio.faces.base import FaceSource, UnreadableError
-from damnatio.files import irregular
-from damnatio.recipe import FaceSettings
-from damnatio.tables import Table
+from damnatio.recipe.schema import FaceSettings
+from damnatio.support.files import irregular
+from damnatio.support.tables import Table
 
 ENDINGS = {".jpg", ".jpeg", ".png", ".webp", ".bmp"}
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP")

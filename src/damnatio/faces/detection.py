@@ -5,8 +5,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from damnatio.errors import DamnatioError
-from damnatio.recipe import FaceSettings, validated
+from damnatio.recipe.schema import FaceSettings
+from damnatio.recipe.sentences import validated
+from damnatio.support.errors import DamnatioError
 
 ENDINGS = {".csv": "manifest", ".parquet": "manifest", ".rec": "recordio", ".tar": "webdataset", ".bin": "pairs_bin"}
 KINDS = "a folder of identities, a .csv or .parquet manifest, a .rec, .tar shards, or a .bin of pairs"

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from damnatio.errors import DamnatioError
 from damnatio.faces import SOURCES
 from damnatio.faces.decoding import ENDINGS, EncodedSettings, EncodedSource, image_file, state
-from damnatio.tables import Table
+from damnatio.support.errors import DamnatioError
+from damnatio.support.tables import Table
 
 
 @SOURCES.register("folder")

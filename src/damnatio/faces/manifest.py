@@ -12,12 +12,12 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pydantic import Field
 
-from damnatio.errors import DamnatioError
 from damnatio.faces import SOURCES
 from damnatio.faces.base import UnreadableError
 from damnatio.faces.decoding import FileSettings, FileSource, image_file, state
-from damnatio.files import need_regular
-from damnatio.tables import Column, Table, from_arrow
+from damnatio.support.errors import DamnatioError
+from damnatio.support.files import need_regular
+from damnatio.support.tables import Column, Table, from_arrow
 
 COLUMNS = ["path", "identity"]
 

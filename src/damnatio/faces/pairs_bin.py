@@ -12,12 +12,12 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from damnatio.errors import DamnatioError
 from damnatio.faces import SOURCES
 from damnatio.faces.base import UnreadableError
 from damnatio.faces.decoding import FileSettings, FileSource, mapped, read_at, state
 from damnatio.faces.unpickling import Span, unescaped, unpickle
-from damnatio.tables import Table
+from damnatio.support.errors import DamnatioError
+from damnatio.support.tables import Table
 
 
 class Pairs(NamedTuple):

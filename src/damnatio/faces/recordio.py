@@ -20,12 +20,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import csv
 
-from damnatio.errors import DamnatioError
 from damnatio.faces import SOURCES
 from damnatio.faces.base import UnreadableError
 from damnatio.faces.decoding import FileSettings, FileSource, mapped, read_at, state
-from damnatio.progress import progress
-from damnatio.tables import Table
+from damnatio.support.errors import DamnatioError
+from damnatio.support.progress import progress
+from damnatio.support.tables import Table
 
 MAGIC = (0xCED7230A).to_bytes(4, "little")
 FRAME = struct.Struct("<4sI")

@@ -17,15 +17,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from damnatio.errors import DamnatioError
 from damnatio.faces import SOURCES
 from damnatio.faces.base import UnreadableError
 from damnatio.faces.decoding import ENDINGS, EncodedSettings, EncodedSource, mapped, read_at, state
 from damnatio.faces.tarindex import Member, members
-from damnatio.files import need_regular
-from damnatio.progress import progress
-from damnatio.tables import Table
-from damnatio.workspace import content_key
+from damnatio.support.errors import DamnatioError
+from damnatio.support.files import content_key, need_regular
+from damnatio.support.progress import progress
+from damnatio.support.tables import Table
 
 SAMPLE = re.compile(r"((?:.*/)?[^./]+)\.([^/]+)", re.DOTALL)
 """key and ending: the key is the path up to the first dot of the file's name"""

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from damnatio.registry import Registry
+from damnatio.support.registry import Registry
 
 if TYPE_CHECKING:
     from damnatio.heads.base import Head

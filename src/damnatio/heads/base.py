@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from damnatio.errors import DamnatioError
+from damnatio.support.errors import DamnatioError
 
 
 class Head(nn.Module, ABC):

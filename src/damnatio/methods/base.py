@@ -11,6 +11,7 @@ filled in `prepare` or `begin_epoch`. Both travel in the checkpoints, so that a 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,9 +20,10 @@ from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor, nn
 
-from damnatio.errors import DamnatioError
 from damnatio.heads.base import Head
-from damnatio.recipe import Section
+from damnatio.recipe.schema import Recipe, Section
+from damnatio.recipe.sentences import validated
+from damnatio.support.errors import DamnatioError
 
 
 class MethodSettings(Section):
@@ -121,3 +123,13 @@ class Method(nn.Module, ABC):
     @abstractmethod
     def forget_loss(self, batch: ForgetBatch, head: Head) -> Tensor:
         """The term that makes the chosen identities unlinkable."""
+
+
+def method_settings(recipe: Recipe, label: str, source: str | Path = "") -> "MethodSettings":
+    """The hyper-parameters of the row `label`: the method's defaults and what the recipe says differs."""
+    from damnatio.methods import METHODS
+
+    given = {"method": label, **recipe.forget.settings.get(label, {})}
+    return validated(
+        METHODS.get(str(given["method"])).Settings, given, source or recipe.name, f"forget.settings.{label}"
+    )

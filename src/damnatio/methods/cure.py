@@ -11,10 +11,10 @@ from scipy.cluster.vq import kmeans2
 from torch import Tensor
 from torch.nn import functional as F
 
-from damnatio.errors import DamnatioError
 from damnatio.heads.base import Head
 from damnatio.methods import METHODS
 from damnatio.methods.base import Context, ForgetBatch, ForgetSet, Method, MethodSettings, RetainBatch
+from damnatio.support.errors import DamnatioError
 
 
 @METHODS.register("CURE")

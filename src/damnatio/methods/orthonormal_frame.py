@@ -6,11 +6,11 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from damnatio.errors import DamnatioError
-from damnatio.frames import ClosedFrame, greedy_frame
 from damnatio.heads.base import Head
 from damnatio.methods import METHODS
 from damnatio.methods.base import Context, ForgetBatch, ForgetSet, Method, MethodSettings
+from damnatio.methods.frames import ClosedFrame, greedy_frame
+from damnatio.support.errors import DamnatioError
 
 
 @METHODS.register("OF")

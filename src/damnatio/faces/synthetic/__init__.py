@@ -10,9 +10,9 @@ from pydantic import Field
 
 from damnatio.faces import SOURCES
 from damnatio.faces.base import FaceSource, UnreadableError
-from damnatio.recipe import Count, FaceSettings
-from damnatio.tables import Table
-from damnatio.workspace import content_key
+from damnatio.recipe.schema import Count, FaceSettings
+from damnatio.support.files import content_key
+from damnatio.support.tables import Table
 
 
 @SOURCES.register("synthetic")

@@ -11,11 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
-from damnatio.errors import DamnatioError
 from damnatio.faces.synthetic import anatomy
 from damnatio.faces.synthetic.anatomy import F32, I64, U64, Params
 from damnatio.faces.synthetic.painting import backdrop_of, dress, paint
 from damnatio.faces.synthetic.surfaces import FAR, doubled, flesh, halved, thinned
+from damnatio.support.errors import DamnatioError
 
 SMALLEST, LARGEST = 32, 112
 _BLOCK = 256  # images whose parameters are drawn at once

@@ -1,0 +1,1 @@
+"""An erasure request from start to end."""

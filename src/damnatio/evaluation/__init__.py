@@ -1,0 +1,1 @@
+"""Stage 7: embeddings to comparisons, thresholds, rates, distances and intervals."""

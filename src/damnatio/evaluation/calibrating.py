@@ -1,0 +1,96 @@
+"""Thresholds on the development set: at each target, over the whole range, and in each replicate of the bootstrap."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from damnatio.evaluation.comparing import HELD, Top
+from damnatio.evaluation.protocol import Comparisons, Mated
+from damnatio.evaluation.scanning import Scores
+from damnatio.evaluation.tails import scan_tail
+from damnatio.metrics import intervals
+from damnatio.metrics.verification import Calibration, calibrate, operating_points
+from damnatio.support.errors import DamnatioError
+from damnatio.support.tables import codes_of
+
+MANTISSAS = (1, 1.25, 1.6, 2, 2.5, 3.15, 4, 5, 6.3, 8)
+CURVE_TARGETS = [round(mantissa * 10.0**power, -power + 2) for power in range(-6, 0) for mantissa in MANTISSAS]
+COARSE_TARGETS = [target for target in CURVE_TARGETS if target <= 0.1]
+"""Where the pairs are too many to be held: rates above 0.1 would cost as much as all others."""
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """The operating points of one calibration set, and their thresholds in each replicate of the bootstrap."""
+
+    points: list[Calibration]
+    curve: list[Calibration]
+    replicates: dict[float, Scores]
+
+    def threshold(self, target: float) -> float:
+        return next(point.threshold for point in self.points if point.target == target)
+
+
+def calibrate_pairs(c: Comparisons, targets: Sequence[float], replicates: int) -> Calibrated:
+    """1:1, on the non-mated pairs of D: held and sorted where they are few, else scanned; the answers are the same."""
+    group = c.development
+    if not group.count:
+        raise DamnatioError(
+            "The development set has no two identities to compare: a threshold needs images of at least two."
+        )
+    codes = codes_of(group.codes)[0]
+    tops: dict[float, Top] = {}
+    if group.drawn is not None or group.count <= HELD:
+        points, curve = calibrate(group.scores, targets), _curve(group.scores)
+        if replicates:
+            tops = {target: group.top(_tail(group.scores, target)) for target in targets}
+    else:
+        tail = scan_tail(group.units, codes, targets, COARSE_TARGETS, title="development pairs")
+        points, curve = tail.calibrations, tail.curve
+        tops = {target: group.listed(kept) for target, kept in tail.samples.items()}
+    if not replicates:
+        return Calibrated(points, curve, {})
+    draws = intervals.draw_subjects(int(codes.max()) + 1, replicates, np.random.default_rng([c.seed, 8, 0]))
+    totals = intervals.pair_totals(draws, np.bincount(codes))
+    if group.drawn is not None:
+        totals = totals * (group.count / group.all)
+    return Calibrated(
+        points,
+        curve,
+        {
+            target: intervals.thresholds(top.scores, codes[top.i], codes[top.j], top.share, totals, draws, target)
+            for target, top in tops.items()
+        },
+    )
+
+
+def calibrate_searches(
+    alarms: Mated, targets: Sequence[float], replicates: int, rng: np.random.Generator
+) -> Calibrated:
+    """1:N, on the highest score of each search with a probe of D."""
+    found = {}
+    if replicates:
+        codes = codes_of(alarms.subjects)[0]
+        draws = intervals.draw_subjects(int(codes.max()) + 1, replicates, rng)
+        totals = draws.astype(np.float64) @ np.bincount(codes)
+        for target in targets:
+            top = alarms.scores >= _tail(alarms.scores, target)
+            found[target] = intervals.thresholds(alarms.scores[top], codes[top], None, 1.0, totals, draws, target)
+    return Calibrated(calibrate(alarms.scores, targets), _curve(alarms.scores), found)
+
+
+def _tail(scores: Scores, target: float) -> float:
+    """A bound low enough for the threshold of every replicate."""
+    rank = min(len(scores), round(4 * target * len(scores)) + 30)
+    return float(np.partition(scores, len(scores) - rank)[len(scores) - rank])
+
+
+def _curve(scores: Scores) -> list[Calibration]:
+    """As far down as the scores resolve."""
+    targets = [target for target in CURVE_TARGETS if target * len(scores) >= 1]
+    thresholds, attained = operating_points(scores, targets)
+    return [
+        Calibration(target, threshold, round(rate * len(scores)), len(scores))
+        for target, threshold, rate in zip(targets, thresholds.tolist(), attained.tolist(), strict=True)
+    ]

@@ -1,0 +1,171 @@
+"""Who meets whom: the groups of sections IV-D to IV-F of the paper, from unit vectors and the table of partitions.
+
+What is mated is few and scored here; what is non-mated is described, to be passed over once the thresholds are known.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from damnatio.evaluation.comparing import NonMated, leave_one_out, mated_across, mated_pairs, search, templates
+from damnatio.evaluation.scanning import Codes, Scores, Units, dots, on_grid
+from damnatio.partitions import DEVELOPMENT, DISTRACTOR, FORGET, RETAIN, TEST, at_scale
+from damnatio.support.tables import Table, codes_of
+
+SINGLE_GROUPS = ("Ftr-Ftr", "Ftr-Fev", "Fev-Fev")
+AVERAGED = "avg(Ftr)-Fev"
+FORGET_GROUPS = (*SINGLE_GROUPS, AVERAGED)
+CROSS_GROUPS = ("FtrxFtr", "FevxFev")
+FALSE_MATCHES = {"R": "RxR", "T": "TxT", **{group: group for group in CROSS_GROUPS}}
+"""Non-mated groups whose FMR is reported, and under what name."""
+SEARCH_GROUPS = {"R": "D", "T": "D", "Ftr": "D", "Fev": "Dev"}
+"""1:N groups, and the calibration of the gallery that each is searched in: `Dev` holds forget-eval templates."""
+
+
+@dataclass(frozen=True)
+class Named:
+    """Vectors to compare: whose each is, by code and by name, and the name of its image; a template bears that of its
+    identity."""
+
+    units: Units
+    codes: Codes
+    names: NDArray[np.object_]
+    people: NDArray[np.object_]
+
+    @property
+    def pair(self) -> tuple[Units, Codes]:
+        return self.units, self.codes
+
+
+@dataclass(frozen=True)
+class Mated:
+    """Scores of comparisons of one identity, and whose they are."""
+
+    scores: Scores
+    subjects: Codes
+
+
+@dataclass(frozen=True)
+class Searches:
+    """Mated searches: the score of the probe's own template, the highest of any other, and whose probe it is."""
+
+    own: Scores
+    best: Scores
+    subjects: Codes
+
+    @cached_property
+    def won(self) -> Scores:
+        """The own score where the own template leads alone, else out of reach of every threshold."""
+        return np.where(self.own > self.best, self.own, -np.inf)
+
+
+@dataclass
+class Comparisons:
+    """What is compared under one protocol, for one model."""
+
+    development: NonMated
+    """single images of D: what calibrates 1:1"""
+    mated: dict[str, Mated]
+    nonmated: dict[str, NonMated]
+    searches: dict[str, Searches]
+    alarms: dict[str, Mated]
+    """the highest score of each search with a probe of D, by gallery"""
+    sets: dict[str, tuple[Named, Named | None]]
+    """by group: who is compared with whom, in the second place with itself if there is None"""
+    seed: int = 0
+
+
+def evaluated_rows(partitions: Table) -> NDArray[np.int64]:
+    """The rows that an evaluation compares: all but what was dropped and the trained outside the control."""
+    part = partitions["partition"]
+    used = (part == TEST) | (part == DEVELOPMENT) | (part == DISTRACTOR) | partitions["control"]
+    used |= (part == FORGET) & (partitions["role"] != "dropped")
+    rows: NDArray[np.int64] = partitions["row"][used.astype(bool)].astype(np.int64)
+    return rows
+
+
+def compare(
+    units: Units, rows: NDArray[np.int64], partitions: Table, scales: dict[str, int], scale: str, most: int, seed: int
+) -> Comparisons:
+    """All comparisons at one scale. `units[i]` is the embedding of the image at table row `rows[i]`. `most` draws so
+    many non-mated comparisons a group; 0 takes all."""
+    members = partitions.where(rows)
+    codes, people = codes_of(members["identity"])
+    part, role = members["partition"], members["role"]
+    forget = at_scale(members, scales, scale)
+    units = on_grid(units)
+
+    def chosen(mask: NDArray[np.bool_]) -> Named:
+        here = mask.astype(bool)
+        return Named(units[here], codes[here], members["image"][here], members["identity"][here])
+
+    def enrolled(vectors: Named) -> Named:
+        """One template an identity, by its name."""
+        made, whose = templates(vectors.units, vectors.codes)
+        return Named(made, whose, people[whose], people[whose])
+
+    def nonmated(stream: int, first: Named, second: Named | None = None) -> NonMated:
+        rng = np.random.default_rng([seed, 7, stream])
+        return NonMated(first.pair, second.pair if second else None, most, rng)
+
+    train, evaluated = chosen(forget & (role == "train")), chosen(forget & (role == "eval"))
+    development, test = chosen(part == DEVELOPMENT), chosen(part == TEST)
+    linked = enrolled(train)
+    kept = {g: enrolled(chosen((part == name) & (role == "enrol"))) for g, name in (("R", RETAIN), ("T", TEST))}
+    probes = {g: chosen((part == name) & (role == "probe")) for g, name in (("R", RETAIN), ("T", TEST))}
+    met: dict[str, tuple[Named, Named | None]] = {
+        "D": (development, None),
+        "T single": (test, None),
+        "R": (kept["R"], probes["R"]),
+        "T": (kept["T"], probes["T"]),
+        AVERAGED: (linked, evaluated),
+        "FtrxFtr": (train, None),
+        "FevxFev": (evaluated, None),
+        "FtrxFev": (train, evaluated),
+    }
+    others = {group: nonmated(stream, *sets) for stream, (group, sets) in enumerate(met.items())}
+    mated = {
+        "R": _across(*met["R"]),
+        "T": _across(*met["T"]),
+        "Ftr-Ftr": _within(train),
+        "Ftr-Fev": _across(train, evaluated),
+        "Fev-Fev": _within(evaluated),
+        AVERAGED: _across(linked, evaluated),
+    }
+    strangers = [kept["R"], kept["T"], enrolled(chosen(part == DISTRACTOR))]
+    before, after = _gallery([*strangers, linked]), _gallery([*strangers, enrolled(evaluated)])
+    searches = {
+        group: _mated_searches(*search(*probe.pair, *before), probe.codes)
+        for group, probe in {**probes, "Ftr": evaluated}.items()
+    }
+    own, best = leave_one_out(*evaluated.pair), search(*evaluated.pair, *after)[1]
+    searches["Fev"] = _mated_searches(own, best, evaluated.codes)  # a lone image has no template that does not hold it
+    alarms = {
+        name: Mated(search(*development.pair, *gallery)[1], development.codes)
+        for name, gallery in (("D", before), ("Dev", after))
+    }
+    return Comparisons(others.pop("D"), mated, others, searches, alarms, met, seed)
+
+
+def _within(vectors: Named) -> Mated:
+    a, b = mated_pairs(vectors.codes)
+    return Mated(dots(vectors.units, a, vectors.units, b), vectors.codes[a])
+
+
+def _across(first: Named, second: Named | None) -> Mated:
+    assert second is not None
+    a, b = mated_across(first.codes, second.codes)
+    return Mated(dots(first.units, a, second.units, b), first.codes[a])
+
+
+def _mated_searches(own: Scores, best: Scores, subjects: Codes) -> Searches:
+    there = own > -math.inf
+    return Searches(own[there], best[there], subjects[there])
+
+
+def _gallery(parts: Sequence[Named]) -> tuple[Units, Codes]:
+    return np.concatenate([part.units for part in parts]), np.concatenate([part.codes for part in parts])

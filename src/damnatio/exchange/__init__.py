@@ -1,1 +1,0 @@
-"""Models in other people's formats: ONNX graphs and PyTorch state dicts, in and out."""

@@ -1,0 +1,1 @@
+"""Models on disk: cards, weights, other people's formats, in and out."""

@@ -1,0 +1,131 @@
+"""Stage 4 for a network that exists: f* from its weights, and a head for it from the retain images.
+
+The weights are one file: a state dict of a registered backbone (`.safetensors`, `.pth`, `.pt`) or an ONNX model. What
+lies beside it counts: a card, `<file>.card.json` or `card.json`, says how the network is fed, a `head.safetensors`
+holds the rows of the retain identities in the order of their labels.
+"""
+
+from pathlib import Path
+
+from torch import nn
+
+from damnatio.models.card import Card, card_beside, load_card, read_card
+from damnatio.models.exporting import write_onnx
+from damnatio.models.onnx.files import TOLERANCE, embedding_size, parity_of, read_network
+from damnatio.models.state_dicts import fill_counters, guess, input_size, read_state
+from damnatio.models.store import (
+    GRAPH,
+    HEAD,
+    ONNX,
+    new_backbone,
+    put_tensors,
+    save_model,
+    weights_in,
+)
+from damnatio.recipe.schema import ModelSettings
+from damnatio.support.devices import device
+from damnatio.support.errors import DamnatioError
+from damnatio.support.files import digest_of, need_regular
+from damnatio.support.manifests import checked
+
+STATES = {".safetensors", ".pth", ".pt"}
+GRAPHS = {".onnx"}
+SIZE = 112
+"""the side of a face where nothing says it"""
+
+
+def import_model(settings: ModelSettings, size: int | None = None) -> tuple[nn.Module, Card]:
+    """The network of `settings.weights`, in evaluation mode, and how it is fed; `size` is that of the faces at hand."""
+    path = weights_file(settings)
+    given, settings = _given_card(path), resolved(settings, size)
+    origin = f"{path.name} {digest_of(path)[:16]}"
+    backbone: nn.Module
+    if path.suffix in GRAPHS:
+        backbone, side, dim, parity = read_network(path)
+        feeding = (0.0, 1.0) if backbone.preprocesses else (127.5, 127.5)
+        card = Card(backbone=ONNX, dim=dim, size=side, mean=feeding[0], scale=feeding[1], parity=parity)
+    else:
+        state, wanted = read_state(path), given.size if given else size or SIZE
+        side = wanted if given else input_size(state, settings.backbone, settings.dim, wanted) or wanted
+        card = Card(backbone=settings.backbone, dim=settings.dim, size=side)
+    if size not in (None, card.size):
+        raise DamnatioError(
+            f"{path} takes images of {card.size} pixels, and the faces have {size}: set faces.size={card.size}, and "
+            "faces.resize=true where the images have another size."
+        )
+    if path.suffix in STATES:
+        backbone = new_backbone(card.backbone, card.size, card.dim)
+        put_tensors(backbone, fill_counters(state, backbone.state_dict()), path, card.backbone)
+    if given is not None:
+        card = given.model_copy(update={"size": card.size, "parity": card.parity})
+        origin = f"{origin}, {given.origin}" if given.origin else origin
+    return backbone.to(device()).eval(), card.fed_as(settings).model_copy(update={"origin": origin, "sha256": ""})
+
+
+def resolved(settings: ModelSettings, size: int | None = None) -> ModelSettings:
+    """The settings with the backbone and the dimension of the weights, where the recipe leaves them to be found."""
+    path = weights_file(settings)
+    given, said = _given_card(path), settings.model_fields_set
+    if given is not None:
+        found = given.backbone, given.dim
+    elif path.suffix in GRAPHS:
+        found = ONNX, embedding_size(path)
+    elif "backbone" in said:
+        found = settings.backbone, settings.dim
+    else:
+        found = guess(read_state(path), size or SIZE, path)
+    for key, value in zip(("backbone", "dim"), found, strict=True):
+        if key in said and getattr(settings, key) != value:
+            raise DamnatioError(
+                f"{path} holds the weights of {key} {value}, and the recipe says {getattr(settings, key)}: "
+                f"set model.{key}={value}, or leave it out."
+            )
+    return settings.model_copy(update=dict(zip(("backbone", "dim"), found, strict=True)))
+
+
+def _given_card(path: Path) -> Card | None:
+    place = card_beside(path)
+    if place is None:
+        return None
+    card = read_card(place)
+    if card.sha256 and card.sha256 != digest_of(path):
+        raise DamnatioError(f"{place} is the card of another file than {path.name}: their hashes differ.")
+    return card
+
+
+def weights_file(settings: ModelSettings) -> Path:
+    assert settings.weights is not None
+    path = settings.weights.expanduser()
+    path = weights_in(path) if path.is_dir() else path
+    need_regular(path, "model.weights:")
+    if not path.is_file():
+        raise DamnatioError(f"model.weights: there is no file {path}.")
+    if path.suffix not in STATES | GRAPHS:
+        endings = ", ".join(sorted(STATES | GRAPHS))
+        raise DamnatioError(f"model.weights: {path} ends in none of {endings}: convert it first.")
+    return checked(path)
+
+
+def content_of(settings: ModelSettings) -> dict[str, str]:
+    """What an import depends on: the hashes of the weights and of what lies beside them."""
+    path = weights_file(settings)
+    beside = [path.parent / HEAD, card_beside(path)]
+    return {"weights": digest_of(path)} | {file.name: digest_of(file) for file in beside if file and file.is_file()}
+
+
+def adopt(module: nn.Module, card: Card, folder: Path) -> Card:
+    """A network of your own as a model folder that every verb takes: `model.weights=FOLDER`.
+
+    Weights without code are no network, so its graph is kept with them, as ONNX; batch normalisations stay what they
+    are. `card` says the size, the dimension and the feeding; its backbone is set here.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    write_onnx(module, card.size, folder / GRAPH, fold=False)
+    network, size, dim, _ = read_network(folder / GRAPH)
+    if dim != card.dim:
+        raise DamnatioError(f"The network makes {dim} values of an image, and its card says {card.dim}.")
+    parity = parity_of(module, folder / GRAPH, size)
+    if parity > TOLERANCE:
+        raise DamnatioError(f"The network and its ONNX graph differ by {parity:.1g} of the embedding's length.")
+    save_model(network, None, card.model_copy(update={"backbone": ONNX}), folder)
+    return load_card(folder)

@@ -1,0 +1,1 @@
+"""ONNX graphs as networks, in and out."""

@@ -1,0 +1,229 @@
+"""ONNX files: read with suspicion, compared with onnxruntime, written whole.
+
+A file is parsed and never run as code before it is known to hold operators of ONNX alone; tensors that it keeps beside
+it must lie in its own folder.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from damnatio.models.onnx.graph import FLOAT, GraphNetwork, inputs_of
+from damnatio.models.onnx.operators import OPERATORS
+from damnatio.recipe.schema import MAX_SIDE
+from damnatio.support.errors import DamnatioError
+from damnatio.support.files import write_atomically
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+TOLERANCE = 1e-4
+"""the most that torch and onnxruntime may differ by, as a share of the embedding's length"""
+
+
+def need_onnx() -> None:
+    """ONNX is an extra: say how to get it where it is not there."""
+    try:
+        import onnx
+        import onnxruntime  # noqa: F401
+
+        assert onnx
+    except ImportError:
+        raise DamnatioError(
+            "ONNX files need the packages onnx, onnxscript and onnxruntime: pip install 'damnatio[onnx]'."
+        ) from None
+
+
+def read_network(path: Path) -> tuple[GraphNetwork, int, int, float]:
+    """The network of a file with its input size, the embedding's dimension, and how far it is from onnxruntime."""
+    need_onnx()
+    model = _parse(path)
+    size = _face_size(model, path)
+    session = _session(model.SerializeToString(), path)  # first: it refuses graphs that are none
+    network, dim, parity = _interpreted(model, session, size, path)
+    if parity > TOLERANCE:
+        raise DamnatioError(
+            f"{path}: torch and onnxruntime differ by {parity:.1g} of the embedding's length, more than {TOLERANCE:g}: "
+            "the model uses an operator in a way that is not known here, and cannot be trained."
+        )
+    return network, size, dim, parity
+
+
+def embedding_size(path: Path) -> int:
+    """The dimension of the output: as the graph says, or as it turns out."""
+    need_onnx()
+    model = _parse(path)
+    _face_size(model, path)
+    sides = _side(model.graph.output[0])
+    return sides[1] if len(sides) == 2 and isinstance(sides[1], int) else read_network(path)[2]
+
+
+def write_network(network: GraphNetwork, path: Path) -> None:
+    write_atomically(path, network.to_model().SerializeToString())
+
+
+def parity_of(module: nn.Module, path: Path, size: int) -> float:
+    """How far a network is from its ONNX file, the largest difference as a share of the embedding's length."""
+    need_onnx()
+    x = _noise(module, size)
+    training, place = module.training, next(module.parameters()).device
+    module.eval()
+    with torch.inference_mode():
+        ours = module(x.to(place)).float().cpu()
+    module.train(training)
+    return _distance(ours, _run(_session(path.read_bytes(), path), x, path)[0])
+
+
+def _parse(path: Path) -> "ModelProto":
+    import onnx
+    from google.protobuf.message import DecodeError
+    from onnx.external_data_helper import ExternalDataInfo, load_external_data_for_tensor, uses_external_data
+
+    try:
+        model = onnx.load_model_from_string(path.read_bytes())
+    except DecodeError:
+        raise DamnatioError(f"{path} is not an ONNX file, or a damaged one.") from None
+    if not model.graph.node:
+        raise DamnatioError(f"{path} is not an ONNX file, or one without a graph.")
+    folder = path.resolve().parent
+    constants = [attribute.t for node in model.graph.node for attribute in node.attribute]
+    for tensor in [*model.graph.initializer, *constants]:
+        if not uses_external_data(tensor):
+            continue
+        place = ExternalDataInfo(tensor).location
+        beside = (folder / place).resolve()
+        if not beside.is_relative_to(folder) or not beside.is_file():
+            raise DamnatioError(
+                f"{path} keeps the tensor '{tensor.name}' in {place!r}, which is no file in its own folder: "
+                "give the model as one file."
+            )
+        try:
+            load_external_data_for_tensor(tensor, str(folder))
+        except Exception as error:
+            raise DamnatioError(f"{path}: the tensor '{tensor.name}' cannot be read from {place!r}.") from error
+        tensor.data_location = tensor.DEFAULT
+        tensor.ClearField("external_data")
+    return model
+
+
+def _face_size(model: "ModelProto", path: Path) -> int:
+    """The side of the input, of a model that is a face embedder as far as its graph tells."""
+    unknown = sorted(
+        {
+            f"{node.domain}.{node.op_type}" if node.domain else str(node.op_type)
+            for node in model.graph.node
+            if node.domain not in ("", "ai.onnx")
+            or (node.op_type not in OPERATORS and node.op_type not in ("Constant", "BatchNormalization"))
+        }
+    )
+    inputs, outputs = inputs_of(model), list(model.graph.output)
+    if len(outputs) != 1:
+        raise DamnatioError(
+            f"{path} is not a face embedder: it has {len(outputs)} outputs ({_few([o.name for o in outputs])}) "
+            "where one embedding is expected."
+        )
+    shape = [_side(entry) for entry in inputs] if len(inputs) == 1 else []
+    sides = shape[0] if shape else []
+    whole = len(sides) == 4 and sides[1] == 3 and sides[2] == sides[3] and isinstance(sides[2], int) and sides[2] > 0
+    if not whole or inputs[0].type.tensor_type.elem_type != FLOAT:
+        given = "; ".join(f"{entry.name}: {_text(entry)}" for entry in inputs) or "none"
+        raise DamnatioError(
+            f"{path} is not a face embedder: its input is {given}, where one float N x 3 x size x size is expected."
+        )
+    side = int(sides[2])
+    if side > MAX_SIDE:
+        raise DamnatioError(f"{path} takes images of {side} pixels, and faces here have at most {MAX_SIDE}.")
+    if not any(entry.domain in ("", "ai.onnx") for entry in model.opset_import):
+        raise DamnatioError(f"{path} does not say which version of ONNX's operators it uses.")
+    if unknown:
+        raise DamnatioError(
+            f"{path} holds operators that are not known here: {_few(unknown)}. Export the model with plain ones, or "
+            "register its network as a backbone (docs/bring-your-own-model.md)."
+        )
+    broken = [node.name or node.output[0] for node in model.graph.node if not _constant_norm(node, model)]
+    if broken:
+        raise DamnatioError(f"{path}: the BatchNormalization {broken[0]} has weights that are not stored float32.")
+    return side
+
+
+def _constant_norm(node: Any, model: "ModelProto") -> bool:
+    if node.op_type != "BatchNormalization":
+        return True
+    stored = {tensor.name for tensor in model.graph.initializer if tensor.data_type == FLOAT}
+    passed = {name for other in model.graph.node if other.op_type in ("Identity", "Constant") for name in other.output}
+    return len(node.input) == 5 and (stored | passed).issuperset(node.input[1:])
+
+
+def _side(entry: Any) -> list[int | str]:
+    return [d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in entry.type.tensor_type.shape.dim]
+
+
+def _text(entry: Any) -> str:
+    import onnx
+
+    number = entry.type.tensor_type.elem_type
+    kind = {value: name.lower() for name, value in onnx.TensorProto.DataType.items()}.get(number, f"type {number}")
+    return f"{kind} {' x '.join(str(side) for side in _side(entry)) or 'of no shape'}"
+
+
+def _few(names: list[str], most: int = 5) -> str:
+    return ", ".join(map(str, names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def _interpreted(model: "ModelProto", session: Any, size: int, path: Path) -> tuple[GraphNetwork, int, float]:
+    """The network, its dimension and its distance from onnxruntime on a batch of two."""
+    try:
+        network = GraphNetwork(model).eval()
+        x = _noise(network, size)
+        theirs, network.one_by_one = _run(session, x, path)
+        if theirs.ndim != 2 or len(theirs) != 2:
+            shape = " x ".join(str(side) for side in theirs.shape)
+            raise DamnatioError(f"{path} is not a face embedder: for two images its output is {shape}, not 2 x dim.")
+        with torch.inference_mode():
+            ours = network(x)
+    except (RuntimeError, NotImplementedError, LookupError, TypeError, ValueError) as error:
+        raise DamnatioError(
+            f"{path}: an operator is used in a way that is not known here ({' '.join(str(error).split())[:200]})."
+        ) from error
+    if ours.shape != theirs.shape:
+        raise DamnatioError(f"{path}: torch makes {tuple(ours.shape)} of it, onnxruntime {tuple(theirs.shape)}.")
+    if not any(p.requires_grad for p in network.parameters()):
+        raise DamnatioError(f"{path} holds no weights that could be trained.")
+    return network, theirs.shape[1], _distance(ours, theirs)
+
+
+def _noise(module: nn.Module, size: int) -> Tensor:
+    """Two images of noise in the range that the network is fed."""
+    x = torch.rand(2, 3, size, size, generator=torch.Generator().manual_seed(0))
+    return x * 255 if isinstance(module, GraphNetwork) and module.preprocesses else x * 2 - 1
+
+
+def _session(content: bytes, path: Path) -> Any:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    try:
+        return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime's own classes have no common one
+        raise DamnatioError(f"{path}: onnxruntime cannot run it ({' '.join(str(error).split())[:200]}).") from error
+
+
+def _run(session: Any, x: Tensor, path: Path) -> tuple[Tensor, bool]:
+    """What onnxruntime makes of the images, and whether it takes one at a time only."""
+    name = session.get_inputs()[0].name
+    try:
+        return torch.from_numpy(session.run(None, {name: x.numpy()})[0]), False
+    except Exception:  # traced with a batch of one
+        pass
+    try:
+        singles = [session.run(None, {name: x[i : i + 1].numpy()})[0] for i in range(len(x))]
+    except Exception as error:
+        raise DamnatioError(f"{path}: onnxruntime cannot run it ({' '.join(str(error).split())[:200]}).") from error
+    return torch.cat([torch.from_numpy(single) for single in singles]), True
+
+
+def _distance(ours: Tensor, theirs: Tensor) -> float:
+    return float(((ours - theirs).abs().amax(1) / theirs.norm(dim=1)).max())

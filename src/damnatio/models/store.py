@@ -1,0 +1,117 @@
+"""A model on disk: its weights, and a card with all that is needed to use them.
+
+A folder holds `model.safetensors`, or `model.onnx` where the network came as an ONNX graph, with `card.json`; a single
+file has its card beside it, `<file>.card.json`.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from damnatio.backbones import BACKBONES
+from damnatio.heads import HEADS
+from damnatio.heads.base import Head
+from damnatio.models.card import CARD, Card, load_card, write_card
+from damnatio.models.onnx.files import parity_of, read_network, write_network
+from damnatio.models.onnx.graph import GraphNetwork
+from damnatio.recipe.schema import ModelSettings
+from damnatio.support.arrays import read_tensors, save_tensors
+from damnatio.support.devices import device
+from damnatio.support.errors import DamnatioError
+from damnatio.support.files import digest_of
+from damnatio.support.manifests import checked
+
+WEIGHTS, GRAPH, HEAD = "model.safetensors", "model.onnx", "head.safetensors"
+
+LISTED = 8
+"""tensors named where many do not fit"""
+ONNX = "onnx"
+"""the backbone of a card whose network is the graph of its file"""
+
+
+def new_backbone(name: str, size: int, dim: int) -> nn.Module:
+    """A network by name, its weights laid out as images come: channels last."""
+    backbone = BACKBONES.get(name)(size, dim)
+    return backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
+
+
+def new_head(settings: ModelSettings, classes: int) -> Head:
+    try:
+        return HEADS.get(settings.head)(
+            classes, settings.dim, scale=settings.scale, margin=settings.margin, **settings.head_options
+        )
+    except TypeError:
+        raise DamnatioError(
+            f"model.head_options: the head '{settings.head}' takes no such option ({', '.join(settings.head_options)})."
+        ) from None
+
+
+def save_model(backbone: nn.Module, head: Head | None, card: Card, folder: Path) -> None:
+    parity = None
+    if isinstance(backbone, GraphNetwork):
+        path = folder / GRAPH
+        write_network(backbone, path)
+        parity = parity_of(backbone, path, card.size)
+    else:
+        path = folder / WEIGHTS
+        save_tensors(backbone.state_dict(), path)
+    if head is not None:
+        save_tensors(head.state_dict(), folder / HEAD)
+    write_card(card.model_copy(update={"sha256": digest_of(path), "parity": parity}), folder / CARD)
+
+
+def weights_in(folder: Path) -> Path:
+    """The weight file of a model folder."""
+    return folder / GRAPH if (folder / GRAPH).is_file() else folder / WEIGHTS
+
+
+def load_backbone(folder: Path) -> tuple[nn.Module, Card]:
+    """The network of a folder that `save_model` wrote, in evaluation mode."""
+    card = load_card(folder)
+    if card.backbone == ONNX:
+        return read_network(checked(folder / GRAPH))[0].to(device()), card
+    backbone = new_backbone(card.backbone, card.size, card.dim)
+    load_weights(backbone, folder / WEIGHTS)
+    return backbone.to(device()).eval(), card
+
+
+def load_head(settings: ModelSettings, folder: Path) -> Head:
+    weights = read_tensors(folder / HEAD)
+    if "weight" not in weights:
+        raise DamnatioError(f"{folder / HEAD} is no classifier head: it has no tensor 'weight'.")
+    head = new_head(settings, len(weights["weight"]))
+    put_tensors(head, weights, folder / HEAD, settings.head)
+    return head.to(device())
+
+
+def load_weights(module: nn.Module, path: Path) -> None:
+    put_tensors(module, read_tensors(path), path)
+
+
+def put_tensors(module: nn.Module, tensors: Mapping[str, Tensor], path: Path, name: str = "") -> None:
+    """The tensors into the network, all of them and no other; what does not fit is told in one sentence."""
+    wanted = module.state_dict()
+    faults = {
+        "missing": [name for name in wanted if name not in tensors],
+        "foreign": [name for name in tensors if name not in wanted],
+        "of another shape": [
+            f"{name} ({_shape(tensors[name])} for {_shape(wanted[name])})"
+            for name in wanted
+            if name in tensors and tensors[name].shape != wanted[name].shape
+        ],
+    }
+    told = [
+        f"{len(names)} tensors are {fault}: {', '.join(names[:LISTED])}{', ...' if len(names) > LISTED else ''}"
+        for fault, names in faults.items()
+        if names
+    ]
+    if told:
+        network = f"the network{' ' + name if name else ''}"
+        raise DamnatioError(f"{path} does not fit {network}: {'; '.join(told)}. Check model.backbone and model.dim.")
+    module.load_state_dict(tensors)
+
+
+def _shape(tensor: Tensor) -> str:
+    return "x".join(map(str, tensor.shape)) or "a number"

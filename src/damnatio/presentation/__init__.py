@@ -1,1 +1,0 @@
-"""How results look: tables, figures and the page that holds them."""

@@ -1,0 +1,189 @@
+"""The recipe: everything that decides a run, typed. Defaults are the paper's numbers (section IV); a YAML file says
+what differs, from them or from the recipe that it names as its `base`; `--set section.key=value` says what differs this
+once. An unknown key is an error."""
+
+import re
+from collections.abc import Mapping, Sequence
+from importlib import resources, util
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from damnatio.methods.base import method_settings
+from damnatio.recipe.schema import FaceSettings, ModelSettings, Recipe
+from damnatio.recipe.sentences import validated
+from damnatio.recipe.yaml_text import RepeatedKeyError, parse
+from damnatio.support.errors import DamnatioError, nearest
+from damnatio.support.files import need_regular
+
+if TYPE_CHECKING:
+    pass
+
+
+def load(source: str | Path, overrides: Sequence[str] = ()) -> Recipe:
+    """The recipe in a file, or of a name that `damnatio ls recipes` shows, with `section.key=value` overrides."""
+    return compose(_read(find(source)), source, overrides)
+
+
+def of_faces(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
+    """A recipe of the faces at a path and the defaults, for a look at them."""
+    from damnatio.faces import detect
+
+    stem = re.sub(r"[^\w.-]+", "-", Path(path).expanduser().resolve().stem).strip("-.")
+    content = {"name": f"faces-{stem}", "faces": detect(path).model_dump(exclude_unset=True)}
+    return compose(content, path, overrides)
+
+
+def compose(content: dict[str, Any], source: str | Path, overrides: Sequence[str] = ()) -> Recipe:
+    """The recipe of this content, as a file would hold it; `source` names it where something is wrong."""
+    for override in overrides:
+        _override(content, override)
+    plugins = content.get("plugins")
+    if isinstance(plugins, list) and all(isinstance(plugin, str) for plugin in plugins):  # else told below
+        for plugin in plugins:
+            _import_file(Path(plugin))
+    faces = content.get("faces")
+    if isinstance(faces, Mapping) and "source" in faces:
+        from damnatio.faces import SOURCES
+
+        content["faces"] = validated(SOURCES.get(str(faces["source"])).Settings, faces, source, "faces")
+    recipe = validated(Recipe, content, source)
+    if recipe.model.weights and recipe.model.weights.expanduser().exists():  # the import tells of weights that are not
+        from damnatio.models.importing import resolved
+
+        recipe = recipe.model_copy(update={"model": resolved(recipe.model, recipe.faces.size)})
+    from damnatio.recipe.checks import check_names
+
+    check_names(recipe)
+    for label in {*recipe.forget.methods, *recipe.forget.settings}:
+        method_settings(recipe, label, source)
+    return recipe
+
+
+def model_settings(weights: Path, overrides: Sequence[str] = ()) -> ModelSettings:
+    """Settings of the weights in a file or folder alone, with `model.key=value` overrides."""
+    content: dict[str, Any] = {}
+    for override in overrides:
+        _override(content, override)
+    foreign = [section for section in content if section != "model"]
+    if foreign:
+        raise DamnatioError(f"--set {foreign[0]}: there is a model here and no recipe; set model.key=value.")
+    given = content.get("model", {})
+    if not isinstance(given, dict):
+        raise DamnatioError(f"--set model={given}: set one of its keys, model.key=value.")
+    return validated(ModelSettings, {**given, "weights": weights}, weights, "model")
+
+
+def face_settings(source: str | Path, size: int) -> FaceSettings:
+    """Settings of the faces at a path, or those of a recipe, at this size."""
+    from damnatio.faces import detect
+
+    return detect(source, size=size) if names_faces(source) else load(source, [f"faces.size={size}"]).faces
+
+
+def find(source: str | Path) -> Path:
+    path, built_in = Path(source), _built_in()
+    if path.is_file():
+        return path
+    if str(source) in built_in:
+        return built_in[str(source)]
+    need_regular(path, "The recipe")
+    raise DamnatioError(f"There is no recipe '{source}', as a file or by name.{nearest(str(source), built_in)}")
+
+
+def names_faces(source: str | Path) -> bool:
+    """Whether this names faces and not a recipe; a name that `damnatio ls recipes` shows stays a recipe."""
+    from damnatio.faces.detection import is_source
+
+    built_in = _built_in()
+    if str(source) in built_in or Path(source).is_file() or is_source(source):
+        return str(source) not in built_in and is_source(source)
+    need_regular(source)
+    raise DamnatioError(
+        f"There is no folder or file {source}, nor a recipe of that name.{nearest(str(source), built_in)}"
+    )
+
+
+def _built_in() -> dict[str, Path]:
+    return {recipe.stem: recipe for recipe in sorted(configs().glob("*.yaml"))}
+
+
+def configs() -> Path:
+    """The folder of the recipes that come with the package (a checkout keeps them at its top)."""
+    installed = Path(str(resources.files("damnatio"))) / "configs"
+    return installed if installed.is_dir() else Path(__file__).resolve().parents[3] / "configs"
+
+
+def _read(path: Path, seen: tuple[Path, ...] = ()) -> dict[str, Any]:
+    try:
+        content = parse(path.read_text(encoding="utf-8"))
+    except RepeatedKeyError as error:
+        raise DamnatioError(f"The recipe {path}: {error}: leave one of them out.") from error
+    except (OSError, ValueError, yaml.YAMLError) as error:  # ValueError: not UTF-8, or a date of no calendar
+        raise DamnatioError(f"The recipe {path} cannot be read: {' '.join(str(error).split())}.") from error
+    if not isinstance(content, dict):
+        raise DamnatioError(f"The recipe {path} must be a mapping of sections such as 'faces:' and 'model:'.")
+    content.setdefault("name", path.stem)
+    base = content.pop("base", None)
+    if base is None:
+        return content
+    if not isinstance(base, str):
+        raise DamnatioError(f"The recipe {path}: 'base' names one other recipe (given: {base!r}).")
+    if path in seen:
+        raise DamnatioError(f"The recipe {path} is its own base.")
+    beside = path.parent / f"{base}.yaml"
+    return _merged(_read(beside if beside.is_file() else find(base), (*seen, path)), content)
+
+
+def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    """`above` over `below`, section by section; another source or set of scales replaces the whole of the old one."""
+    merged = dict(below)
+    for key, value in above.items():
+        old = merged.get(key)
+        whole = key == "scales" or (isinstance(value, dict) and "source" in value)
+        merged[key] = _merged(old, value) if isinstance(old, dict) and isinstance(value, dict) and not whole else value
+    return merged
+
+
+def _override(content: dict[str, Any], override: str) -> None:
+    path, equals, text = override.partition("=")
+    if not equals or not path:
+        raise DamnatioError(f"--set {override}: write it as section.key=value.")
+    *sections, key = path.strip().split(".")
+    place = content
+    for section in sections:
+        if place.get(section) is None:
+            place[section] = {}
+        place = place[section]
+        if not isinstance(place, dict):
+            raise DamnatioError(f"--set {override}: '{section}' is a value, not a section.")
+    try:
+        place[key] = parse(text)
+    except RepeatedKeyError as error:
+        raise DamnatioError(f"--set {override}: {error}.") from error
+    except (ValueError, yaml.YAMLError):
+        raise DamnatioError(f"--set {override}: the value is not valid YAML.") from None
+
+
+def _import_file(path: Path) -> None:
+    """Import a plugin once; what it registers is known from then on."""
+    import hashlib
+    import sys
+
+    need_regular(path, "plugins:")
+    if not path.is_file():
+        raise DamnatioError(f"plugins: there is no file {path}.")
+    name = f"damnatio_plugin_{path.stem}_{hashlib.sha256(bytes(path.resolve())).hexdigest()[:8]}"
+    if name in sys.modules:
+        return
+    spec = util.spec_from_file_location(name, path.resolve())
+    if spec is None or spec.loader is None:
+        raise DamnatioError(f"plugins: {path} is not a Python file.")
+    module = util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise DamnatioError(f"plugins: {path} failed to import: {type(error).__name__}: {error}.") from error

@@ -1,0 +1,182 @@
+"""The sections of a recipe and their keys. Defaults are the paper's numbers (section IV)."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, field_validator, model_validator
+
+from damnatio.support.errors import nearest
+
+Share = Annotated[float, Field(gt=0, lt=1)]
+
+
+Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
+
+
+Images = Annotated[int, Field(ge=1, le=65_536)]
+"""held in memory at once"""
+
+
+Label = Annotated[str, Field(pattern=r"^[\w.+-]+$")]
+"""a name that can stand in a file's"""
+
+
+MAX_SIDE = 512
+"""pixels of an aligned crop's side"""
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class FaceSettings(Section):
+    """Where the images come from. Each source adds its own keys in its own file under `faces/`."""
+
+    source: str
+    size: int = Field(112, ge=16, le=MAX_SIDE, description="side of the square images, in pixels")
+    cache_gb: float = Field(8.0, ge=0, description="decoded pixels are kept on disk while they take no more than this")
+
+
+class CaptureSettings(Section):
+    threshold: float = Field(
+        30.0,
+        gt=0,
+        description="two images closer than this are one capture instance (IV-B); on the scale of 112x112x3 values",
+    )
+
+
+class PartitionSettings(Section):
+    """Identities of each partition (IV-A, IV-C and Table II)."""
+
+    retain: Count = 100_000
+    control: Count = 1_000
+    test: Count = 1_000
+    development: int = Field(35_850, ge=2)
+    distractors: int = Field(50_000, ge=0)
+    scales: dict[Label, Count] = Field({"S1": 1_000, "S2": 5_000}, min_length=1)
+    min_images: Count = Field(4, description="images of an identity of the control, the test or the development set")
+    test_min_images: int | None = Field(None, ge=2, description="of the test set, where it is another number")
+    development_min_images: Count | None = Field(None, description="of the development set, likewise")
+    forget_min_images: int = Field(4, ge=2, description="capture instances of a forget identity")
+    pools: dict[Literal["F", "R", "T", "D"], str] | None = Field(
+        None, description="by partition: the part of a collection of sources that it is drawn from; unset: all faces"
+    )
+    forget_train: Share = Field(0.8, description="share of a forget identity's images on which the losses operate")
+
+
+class ModelSettings(Section):
+    """The network and its classifier head (IV-A). With `weights`, f* is imported and not trained."""
+
+    backbone: str = "iresnet34"
+    dim: int = Field(512, ge=2, le=16_384)
+    weights: Path | None = Field(None, description="f*'s own: a file, or a folder that holds a model and its card")
+    colour: Literal["RGB", "BGR"] | None = Field(None, description="how f* is fed; unset: as its card says, or RGB")
+    mean: float | None = Field(None, description="f* is fed (x - mean) / deviation; unset: as its card says, or 127.5")
+    deviation: float | None = Field(None, gt=0, description="unset: as its card says, or 127.5")
+    licence: str | None = Field(None, description="of f*'s weights, for its card; unset: as its card says")
+    head: str = "cosface"
+    scale: float = Field(64.0, gt=0, le=10_000)
+    margin: float = Field(0.4, ge=0, le=10)
+    head_options: dict[str, float] = {}
+
+
+class Optimisation(Section):
+    """What the training loop needs, for f* and for every method alike."""
+
+    epochs: Count = Field(40, le=1_000_000)
+    batch: Images = Field(128, ge=2, description="retain images a step")
+    optimiser: Literal["sgd", "adamw"] = "sgd"
+    momentum: float = Field(0.9, ge=0, lt=1)
+    weight_decay: float = Field(5e-4, ge=0)
+    warmup_epochs: float = Field(0.0, ge=0)
+    power: float = Field(1.0, ge=0, description="of the polynomial schedule: lr (1 - t/T)^power")
+    clip: float = Field(5.0, ge=0, description="bound on the norm of the backbone's gradient; 0 for none")
+    precision: Literal["fp32", "bf16"] = "fp32"
+    flip: bool = Field(True, description="mirror each training image with probability one half")
+    workers: int = Field(0, ge=0, le=256, description="processes that read images; 0 reads in the loop")
+    log_every: Count = 20
+    checkpoint_seconds: float = Field(30.0, ge=0)
+
+    @model_validator(mode="after")
+    def _warm_up_ends(self) -> "Optimisation":
+        if self.warmup_epochs >= self.epochs:
+            raise ValueError(f"warmup_epochs ({self.warmup_epochs:g}) must be less than epochs ({self.epochs})")
+        return self
+
+
+class TrainSettings(Optimisation):
+    lr: float = Field(0.1, gt=0)
+
+
+class ForgetSettings(Optimisation):
+    """Fine-tuning from f* (IV-B). A method's learning rate, weights and margins are its own, under `settings`."""
+
+    scales: list[Label] = Field([], min_length=1, description="unset: all that partitions.scales has")
+    methods: list[Label] = ["CURE", "NG+", "PD", "HD", "CP", "EC", "OF"]
+    settings: dict[str, dict[str, Any]] = Field({}, description="by method; `method: OF` under another name adds a row")
+    identities_per_batch: Images = 8
+    images_per_identity: Images = Field(8, ge=2)
+    batch_norm: Literal["train", "frozen"] = Field(
+        "train", description="whether BatchNorm follows the fine-tuning batches or keeps the statistics of f*"
+    )
+    freeze: str | None = Field(
+        None, description="the last stage of f* that stays as it is: its activations are kept and the rest is trained"
+    )
+
+
+class EvaluateSettings(Section):
+    operating_points: list[Share] = Field([1e-4, 1e-2], min_length=1, max_length=100)
+    nonmated_pairs: int = Field(
+        0,
+        ge=0,
+        le=1_000_000_000,
+        description="non-mated comparisons a group, drawn by the seed; 0 counts every one of them",
+    )
+    replicates: int = Field(
+        1_000, ge=0, le=100_000, description="of the bootstrap over subjects; 0 gives Wilson's intervals alone"
+    )
+    embed_batch: Images = 512
+
+    @field_validator("operating_points")
+    @classmethod
+    def _ascending(cls, points: list[float]) -> list[float]:
+        return sorted(set(points))
+
+
+class Recipe(Section):
+    name: str = Field(pattern=r"^[.-]*\w[\w.-]*$", description="that of the run's folder: `..` is none")
+    seed: int = Field(1, ge=0, lt=2**63)
+    plugins: list[str] = Field([], description="Python files to import first: methods and parts of your own")
+    threads: int = Field(
+        0,
+        ge=0,
+        le=1_024,
+        description="processor threads; 0 takes one per core, which serves on a busy machine too. The last bits of "
+        "trained weights depend on the number: set it where two runs shall be the same",
+    )
+    faces: SerializeAsAny[FaceSettings]
+    captures: CaptureSettings = CaptureSettings()
+    partitions: PartitionSettings = PartitionSettings()
+    model: ModelSettings = ModelSettings()
+    train: TrainSettings = TrainSettings()
+    forget: ForgetSettings = ForgetSettings()
+    evaluate: EvaluateSettings = EvaluateSettings()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Recipe":
+        counts = self.partitions
+        if counts.control > counts.retain:
+            raise ValueError(f"partitions.control ({counts.control}) is drawn from partitions.retain ({counts.retain})")
+        if not self.forget.scales:  # a default of two names would be one that a recipe of one scale never wrote
+            forget = self.forget.model_copy(update={"scales": list(counts.scales)})
+            object.__setattr__(self, "forget", forget)
+        for scale in self.forget.scales:
+            if scale not in counts.scales:
+                known = nearest(scale, counts.scales).rstrip(".")
+                raise ValueError(f"forget.scales: there is no scale '{scale}'.{known}")
+        for key, names in (("scales", self.forget.scales), ("methods", self.forget.methods)):
+            if len(set(names)) < len(names):
+                raise ValueError(f"forget.{key} names one of them twice")
+        if "original" in self.forget.methods:
+            raise ValueError("forget.methods: 'original' is f* itself and always there")
+        return self

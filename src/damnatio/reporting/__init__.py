@@ -1,0 +1,1 @@
+"""Stage 8: numbers to tables, figures and one page."""

@@ -1,0 +1,271 @@
+"""Stage 8: the numbers of all evaluated models to results.csv, tables, figures and one page."""
+
+import base64
+import csv
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from jinja2 import Environment, PackageLoader
+from numpy.typing import NDArray
+from safetensors.numpy import load_file
+
+from damnatio import __version__
+from damnatio.captures import pixel_distances
+from damnatio.embedding import embed
+from damnatio.evaluation.measuring import COLUMNS, ORIGINAL
+from damnatio.faces.base import Faces
+from damnatio.methods import METHODS
+from damnatio.methods.base import method_settings
+from damnatio.models.store import load_backbone
+from damnatio.partitions import FORGET
+from damnatio.recipe.schema import Recipe
+from damnatio.reporting import figures, findings, layouts
+from damnatio.reporting.grids import Grid
+from damnatio.reporting.layouts import Results
+from damnatio.reporting.mechanism import ON_THE_SPHERE, mechanisms
+from damnatio.support.errors import DamnatioError
+from damnatio.support.files import write_atomically
+from damnatio.support.manifests import checked
+from damnatio.support.tables import Table, codes_of, groups_of
+from damnatio.workspace import Output
+
+RESULTS, WARNINGS = "results.csv", "warnings.csv"
+_FRACTIONS = ("operating_point", "value", "low", "high", "wilson_low", "wilson_high")
+_NUMBERS: dict[str, Any] = {"count": int, "subjects": int, **dict.fromkeys(_FRACTIONS, float)}
+_EMPTY = dict.fromkeys(_FRACTIONS, "nan")
+_FRONT = ("backbone", "scale", "method")
+_COLUMNS = (*_FRONT, *COLUMNS)
+_WARNED = (*_FRONT, "task", "group", "operating_point", "warning")
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """An evaluated model: f* (`original`) or a method's, at a scale."""
+
+    scale: str
+    label: str
+    path: Path
+
+
+def write_report(
+    recipe: Recipe,
+    faces: Faces,
+    inputs: Mapping[str, Output],
+    evaluated: Sequence[Evaluated],
+    folder: Path,
+) -> None:
+    results, warnings = long_results(recipe.model.backbone, evaluated)
+    results.write_csv(folder / RESULTS)
+    warnings.write_csv(folder / WARNINGS)
+    grids = grids_of(recipe, results, warnings, Table.read(inputs["partitions"].path / "counts.parquet"))
+    for grid in grids:
+        write_atomically(folder / f"{grid.name}.md", grid.markdown())
+        write_atomically(folder / f"{grid.name}.csv", grid.csv())
+        write_atomically(folder / f"{grid.name}.tex", grid.latex())
+    titles = headings(recipe)
+    drawn = [
+        figures.Drawn(
+            e.scale,
+            titles[e.label],
+            load_file(checked(e.path / "sketches.safetensors")),
+            Table.read(e.path / "curves.parquet"),
+        )
+        for e in evaluated
+    ]
+    shown = []
+    for scale in recipe.forget.scales:
+        name = f"distributions-{scale}"
+        figures.distributions([model for model in drawn if model.scale == scale], folder, name)
+        caption = (
+            "Under f* the mated forget scores lie with the mated retain scores; forgetting moves them to the left."
+        )
+        shown.append((name, f"Score distributions at {scale}", caption, False))
+    figures.det(drawn, folder)
+    shown.append(("det", "Rates over the operating range", "As far down as the development set resolves.", False))
+    table = Table.read(inputs["partitions"].path / "partitions.parquet")
+    pairs = example_pairs(
+        faces, table, Table.read(inputs["captures"].path / "captures.parquet"), inputs["original"].path
+    )
+    if pairs:
+        figures.capture_pairs(pairs, recipe.captures.threshold, folder)
+        caption = "Pairs of images of one identity, with their pixel distance δ and their similarity s under f*."
+        shown.append(("captures", "Capture instances", caption, True))
+    kinds = dict.fromkeys(method_settings(recipe, label).method for label in recipe.forget.methods)
+    if moving := [kind for kind in kinds if kind in ON_THE_SPHERE]:
+        mechanisms(moving, folder)
+        caption = "One identity's images under gradient descent on each loss; other identities on the dotted circle."
+        shown.append(("mechanism", "Mechanism of each forget loss, on the unit sphere", caption, False))
+    found = findings.judge([(results, warnings)])
+    write_atomically(folder / "findings.md", findings.markdown(found))
+    _write_page(recipe, results, warnings, grids, shown, found, folder)
+
+
+def headings(recipe: Recipe) -> dict[str, str]:
+    """What each model is called in tables and figures; a double dagger marks a reconstruction."""
+    rebuilt = {m for m in recipe.forget.methods if METHODS.get(method_settings(recipe, m).method).reconstruction}
+    return {ORIGINAL: "f*", **{m: f"{m}‡" if m in rebuilt else m for m in recipe.forget.methods}}
+
+
+def long_results(backbone: str, evaluated: Sequence[Evaluated]) -> tuple[Table, Table]:
+    """All results and all warnings in long form, with backbone, scale and method in front."""
+    tables, warned = [], []
+    for model in evaluated:
+        table = Table.read(model.path / "results.parquet")
+        front = {"backbone": backbone, "scale": model.scale, "method": model.label}
+        tables.append(Table({**{k: [v] * len(table) for k, v in front.items()}, **{c: table[c] for c in COLUMNS}}))
+        warned += [{**front, **warning} for warning in json.loads(checked(model.path / "warnings.json").read_text())]
+    return Table.joined(tables), Table.of_rows(_WARNED, [[w[name] for name in _WARNED] for w in warned])
+
+
+def grids_of(recipe: Recipe, results: Table, warnings: Table, counts: Table) -> list[Grid]:
+    """The tables of a report, in the paper's order."""
+    look_up = Results(results, _doubts(warnings), headings(recipe))
+    scales, methods = recipe.forget.scales, [ORIGINAL, *recipe.forget.methods]
+    points = recipe.evaluate.operating_points
+    return [
+        layouts.rates(look_up, scales, methods, points),
+        layouts.distances(look_up, scales, methods),
+        layouts.rates(look_up, scales, methods, points, fixed=True),
+        *([layouts.rates(look_up, scales, methods, points, intervals=True)] if recipe.evaluate.replicates else []),
+        layouts.protocol(counts),
+    ]
+
+
+def _doubts(warnings: Table) -> list[tuple[str, str, str, str, float]]:
+    return [(w["scale"], w["method"], w["task"], w["group"], w["operating_point"]) for w in warnings.rows()]
+
+
+def read_report(folder: Path) -> tuple[Table, Table]:
+    """The long results and the warnings of a finished report."""
+    return _read_csv(folder / RESULTS, _COLUMNS), _read_csv(folder / WARNINGS, _WARNED)
+
+
+def _read_csv(path: Path, names: Sequence[str]) -> Table:
+    try:
+        with checked(path).open(newline="", encoding="utf-8") as file:
+            reader = csv.DictReader(file, strict=True)
+            rows = list(reader)
+            if any(None in row or None in row.values() for row in rows):
+                raise ValueError("a row of more or fewer columns than the first")
+            if not rows and path.name == RESULTS:
+                raise ValueError("it has no row")
+            columns = {n: [_NUMBERS.get(n, str)(row[n] or _EMPTY.get(n, "")) for row in rows] for n in names}
+    except OSError:
+        raise DamnatioError(f"There is no finished report in {path.parent}: run the recipe to its end first.") from None
+    except (csv.Error, ValueError, KeyError) as error:  # ValueError: not UTF-8, or a number that is none
+        raise DamnatioError(
+            f"{path} is no table of a report ({error}): delete the folder {path.parent} and run the recipe again."
+        ) from None
+    return Table(columns)
+
+
+def example_pairs(
+    faces: Faces, partitions: Table, captures: Table, original: Path, each: int = 4
+) -> list[tuple[str, NDArray[np.uint8], float, float]]:
+    """Some within- and some across-instance pairs of forget identities, as in the paper's Fig. 2."""
+    found: dict[str, list[tuple[int, int]]] = {"within": [], "across": []}
+    forget = np.flatnonzero(partitions["partition"] == FORGET)
+    for places in groups_of(codes_of(partitions["identity"][forget])[0]):
+        rows = forget[places]
+        instance = captures["capture"][rows]
+        first = {kind: len(pairs) for kind, pairs in found.items()}
+        for a, b in zip(*np.triu_indices(len(rows), 1), strict=True):
+            kind = "within" if instance[a] == instance[b] else "across"
+            if len(found[kind]) == first[kind] < each:  # one pair of a kind an identity
+                found[kind].append((int(rows[a]), int(rows[b])))
+        if all(len(pairs) == each for pairs in found.values()):
+            break
+    wanted = [(kind, pair) for kind, pairs in found.items() for pair in pairs]
+    if not wanted:
+        return []
+    backbone, card = load_backbone(original)
+    units = embed(backbone, card, faces, np.array([row for _, pair in wanted for row in pair]), 64).reshape(
+        len(wanted), 2, -1
+    )
+    images = [faces.read(np.array(pair)) for _, pair in wanted]
+    return [
+        (kind, pixels, float(pixel_distances(pixels)[0, 1]), float(both[0] @ both[1]))
+        for (kind, _), pixels, both in zip(wanted, images, units, strict=True)
+    ]
+
+
+def _write_page(
+    recipe: Recipe,
+    results: Table,
+    warnings: Table,
+    grids: Sequence[Grid],
+    shown: Sequence[tuple[str, str, str, bool]],
+    found: Sequence[findings.Finding],
+    folder: Path,
+) -> None:
+    page = Environment(loader=PackageLoader("damnatio", "reporting"), autoescape=True, trim_blocks=False)
+    embedded = [
+        {
+            "title": title,
+            "caption": caption,
+            "small": small,
+            "data": "data:image/svg+xml;base64," + base64.b64encode((folder / f"{name}.svg").read_bytes()).decode(),
+        }
+        for name, title, caption, small in shown
+    ]
+    once = dict.fromkeys(f"{w['task']}: {w['warning']}" for w in warnings.rows())
+    text = page.get_template("page.html").render(
+        name=recipe.name,
+        backbone=recipe.model.backbone,
+        head=recipe.model.head,
+        size=recipe.faces.size,
+        source=recipe.faces.source,
+        cards=_cards(recipe, results, warnings),
+        warnings=list(once),
+        grids=grids,
+        figures=embedded,
+        findings=found,
+        explanation=findings.EXPLANATION,
+        marks=findings.MARKS,
+        version=__version__,
+        recipe=yaml.safe_dump(recipe.model_dump(mode="json"), sort_keys=False),
+    )
+    write_atomically(folder / "index.html", text)
+
+
+def _cards(recipe: Recipe, results: Table, warnings: Table) -> list[dict[str, str]]:
+    """What a reader wants to know first: what each model does with strangers and with the forgotten."""
+    titles = headings(recipe)
+    look_up = Results(results, (), titles)
+    scale, point = recipe.forget.scales[0], recipe.evaluate.operating_points[-1]
+    cards = []
+    for method in (ORIGINAL, *recipe.forget.methods):
+        test = look_up(scale, method, "1:1", "T", "TMR", point)
+        unseen = look_up(scale, method, "1:1", "Fev-Fev", "TMR", point)
+        if math.isnan(test) and math.isnan(unseen):
+            continue  # evaluated at another scale alone
+        title = f"{titles[method]}: test → forget-eval TMR at FMR {point:g}"
+        cards.append({"value": f"{test:.3f} → {unseen:.3f}", "title": title})
+    return cards
+
+
+def terminal_tables(recipe: Recipe, folder: Path, width: int) -> list[Any]:
+    """The report's tables for a terminal of this width: the rates and the distances."""
+    results, warnings = read_report(folder)
+    look_up = Results(results, _doubts(warnings), headings(recipe))
+    scales, methods = recipe.forget.scales, [ORIGINAL, *recipe.forget.methods]
+    rates = layouts.rates(look_up, scales, methods, recipe.evaluate.operating_points)
+    distances = layouts.distances(look_up, scales, methods)
+    lines = dict.fromkeys(f"† {w['task']}: {w['warning']}" for w in warnings.rows())
+    return [*rates.terminal(width), "\n".join(rates.notes), *distances.terminal(width), "\n".join(lines)]
+
+
+def draw_sheet(faces: Faces, path: Path, rows: int, columns: int) -> None:
+    """A contact sheet of the first identities that have most images, spread over their capture instances."""
+    codes, names = codes_of(faces.table["identity"])
+    groups = sorted(groups_of(codes), key=lambda group: -min(len(group), columns))[:rows]
+    chosen = [group[np.linspace(0, len(group) - 1, min(columns, len(group))).round().astype(int)] for group in groups]
+    sheet = [(str(names[codes[group[0]]]), faces.read(group)) for group in chosen]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figures.contact_sheet(sheet, path)

@@ -1,0 +1,1 @@
+"""What every room uses: tables, arrays, files, registries, errors, progress, devices."""

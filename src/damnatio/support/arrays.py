@@ -1,0 +1,41 @@
+"""Arrays and tensors on disk: safetensors files, written atomically."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.numpy import save_file as save_numpy
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from damnatio.support.errors import DamnatioError
+from damnatio.support.files import atomic_file
+from damnatio.support.manifests import checked
+from damnatio.support.tables import Column
+
+
+def write_arrays(arrays: Mapping[str, Column], path: Path) -> None:
+    """Arrays to a safetensors file, atomically."""
+    with atomic_file(path) as temporary:
+        try:
+            save_numpy(dict(arrays), temporary)
+        except SafetensorError as error:
+            raise OSError(str(error)) from error
+
+
+def save_tensors(tensors: dict[str, Tensor], path: Path, metadata: dict[str, str] | None = None) -> None:
+    """Tensors to a safetensors file, atomically."""
+    with atomic_file(path) as temporary:
+        try:
+            save_file({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, temporary, metadata)
+        except SafetensorError as error:  # a full disk, for one, is told as any other file would tell it
+            raise OSError(str(error)) from error
+
+
+def read_tensors(path: Path) -> dict[str, Any]:
+    try:
+        tensors: dict[str, Any] = load_file(checked(path))
+    except (OSError, SafetensorError) as error:
+        raise DamnatioError(f"{path} is not a readable safetensors file ({error}).") from error
+    return tensors

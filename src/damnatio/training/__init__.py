@@ -1,0 +1,1 @@
+"""Stage 4, and the loop that stage 5 fine-tunes with: f*, batches, trunks."""

@@ -1,0 +1,70 @@
+"""Stage 4: f*, trained on the retain identities or imported from its weights."""
+
+from pathlib import Path
+
+import torch
+
+from damnatio.embedding import embed
+from damnatio.faces.base import Faces
+from damnatio.heads.base import Head
+from damnatio.methods.centroid_push import mean_directions
+from damnatio.models.card import Card
+from damnatio.models.importing import import_model, weights_file
+from damnatio.models.inputs import Pixels
+from damnatio.models.store import HEAD, load_head, new_backbone, new_head, save_model
+from damnatio.partitions import retain_set
+from damnatio.recipe.schema import ModelSettings, Recipe
+from damnatio.support.devices import device
+from damnatio.support.errors import DamnatioError
+from damnatio.support.tables import Table
+from damnatio.training.loop import Job
+
+
+def original_job(recipe: Recipe, faces: Faces, partitions: Table) -> Job:
+    """f* itself: the recipe's backbone and head, trained on the retain identities."""
+    rows, labels = retain_set(partitions)
+    model = recipe.model
+    card = Card(backbone=model.backbone, dim=model.dim, size=faces.size, origin=f"trained by {recipe.name}")
+    card = card.fed_as(model)
+    torch.manual_seed(recipe.seed)
+    return Job(
+        title="f*",
+        backbone=new_backbone(model.backbone, faces.size, model.dim).to(device()),
+        head=new_head(model, int(labels.max()) + 1).to(device()),
+        card=card,
+        inputs=Pixels(faces, card),
+        rows=rows,
+        labels=labels,
+        settings=recipe.train,
+        lr=recipe.train.lr,
+        seed=recipe.seed,
+    )
+
+
+def import_original(recipe: Recipe, faces: Faces, partitions: Table, folder: Path) -> None:
+    """The recipe's `model.weights` as this run's f*."""
+    backbone, card = import_model(recipe.model, faces.size)
+    rows, labels = retain_set(partitions)
+    units = torch.from_numpy(embed(backbone, card, faces, rows, recipe.evaluate.embed_batch, "import f*"))
+    means = mean_directions(units, torch.from_numpy(labels), int(labels.max()) + 1)
+    save_model(backbone, _head(recipe.model, means), card, folder)
+
+
+def _head(settings: ModelSettings, means: torch.Tensor) -> Head:
+    """The head beside the weights, if it is one of these identities; where there is none, its rows are their means."""
+    folder = weights_file(settings).parent
+    if not (folder / HEAD).is_file():
+        head = new_head(settings, len(means)).to(device())
+        with torch.no_grad():
+            head.weight.copy_(means)
+        return head
+    head = load_head(settings, folder)
+    rows = head.rows().detach().cpu()
+    if rows.shape == means.shape:
+        own = (means @ rows.T).argmax(dim=1) == torch.arange(len(means))
+        if own.float().mean() > 0.25:  # rows of strangers agree with one mean in all, by chance
+            return head
+    raise DamnatioError(
+        f"{folder / HEAD} holds {len(rows)} rows, and they are not those of the {len(means)} retain identities here: "
+        "put the weights where no head lies beside them, and its rows start from the means of the retain images."
+    )

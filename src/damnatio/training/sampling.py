@@ -1,0 +1,83 @@
+"""Which images make a step's batch: a pure function of (seed, step), so that a run resumes exactly where it stopped."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch.utils.data import Dataset
+
+from damnatio.methods.base import ForgetSet
+from damnatio.models.inputs import Inputs, Rows
+from damnatio.support.errors import DamnatioError
+from damnatio.support.tables import groups_of
+
+_ORDER, _FORGET, _FLIP = 4, 5, 6  # streams of random numbers under one seed
+
+
+class RetainSampler:
+    """Each epoch a fresh order of all retain images, cut into batches; a last short batch is left out."""
+
+    def __init__(self, rows: Rows, labels: Rows, batch: int, seed: int) -> None:
+        if len(rows) < batch:
+            raise DamnatioError(
+                f"There are {len(rows)} retain images, fewer than one batch of {batch}: lower the batch."
+            )
+        self.rows, self.labels, self.batch, self.seed = rows, labels, batch, seed
+        self.steps_per_epoch = len(rows) // batch
+        self._epoch, self._order = -1, np.arange(0)
+
+    def __call__(self, step: int) -> tuple[Rows, Rows]:
+        epoch, place = divmod(step, self.steps_per_epoch)
+        if epoch != self._epoch:
+            self._order = np.random.default_rng([self.seed, _ORDER, epoch]).permutation(len(self.rows))
+            self._epoch = epoch
+        chosen = self._order[place * self.batch : (place + 1) * self.batch]
+        return self.rows[chosen], self.labels[chosen]
+
+
+class ForgetSampler:
+    """An identity-balanced batch: so many identities, so many distinct images of each. An identity with a single
+    image has no pair to forget and is never drawn; one with fewer images than asked for gives all it has."""
+
+    def __init__(self, forget: ForgetSet, identities: int, images: int, seed: int) -> None:
+        self._groups = [group for group in groups_of(forget.identities) if len(group) > 1]
+        if not self._groups:
+            raise DamnatioError(
+                "No forget identity has two forget-train images of different capture instances: there is no pair to "
+                "forget. Bring more images of the people to forget."
+            )
+        self._forget, self._identities, self._images, self._seed = forget, identities, images, seed
+
+    def __call__(self, step: int) -> tuple[Rows, Rows]:
+        rng = np.random.default_rng([self._seed, _FORGET, step])
+        drawn = rng.choice(len(self._groups), min(self._identities, len(self._groups)), replace=False)
+        places = np.concatenate([rng.permutation(self._groups[i])[: self._images] for i in drawn])
+        return self._forget.images[places], self._forget.identities[places]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The inputs of a step: those of the retain images first, those of the forget images after them."""
+
+    inputs: NDArray[Any]
+    labels: Rows
+    forget_rows: Rows
+    forget_identities: Rows
+
+
+class Batches(Dataset[Batch]):
+    """Map-style by step: a loader may read ahead with any number of workers and the batches stay the same."""
+
+    def __init__(
+        self, inputs: Inputs, retain: RetainSampler, forget: ForgetSampler | None, flip: bool, seed: int
+    ) -> None:
+        self._inputs, self._retain, self._forget, self._flip, self._seed = inputs, retain, forget, flip, seed
+
+    def __getitem__(self, step: int) -> Batch:
+        rows, labels = self._retain(step)
+        forget_rows, forget_identities = self._forget(step) if self._forget else (rows[:0], rows[:0])
+        everyone = np.concatenate([rows, forget_rows])
+        flips = np.random.default_rng([self._seed, _FLIP, step])
+        mirrored = flips.random(len(everyone)) < 0.5 if self._flip else None
+        return Batch(self._inputs.read(everyone, mirrored), labels, forget_rows, forget_identities)

@@ -1,0 +1,134 @@
+"""Models out: the file that users deploy, what it computes, and the card beside it."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import onnx
+import onnxruntime
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import nn
+
+from damnatio.cli.main import main
+from damnatio.models.card import Card
+from damnatio.models.exporting import export
+from damnatio.models.importing import adopt, import_model
+from damnatio.models.store import load_backbone, save_model
+from damnatio.recipe.schema import ModelSettings
+from damnatio.support.errors import DamnatioError
+from tests.models.onnx.world import exported, nudge, settled
+
+CARD = Card(backbone="iresnet-tiny", dim=16, size=32, colour="BGR", scale=128.0, licence="MIT", origin="a lab")
+
+
+def sha(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize("ending", ["safetensors", "pth", "pt"])
+def test_state_dict_keeps_its_names_and_comes_back_with_its_card(ending: str, tmp_path: Path) -> None:
+    network, path = settled("iresnet-tiny", 32, 16), tmp_path / f"f.{ending}"
+    card = export(network, CARD, path)
+    assert json.loads((tmp_path / f"f.{ending}.card.json").read_text())["sha256"] == sha(path) == card.sha256
+    stored = load_file(path) if ending == "safetensors" else torch.load(path, weights_only=True)
+    assert list(stored) == list(network.state_dict()) or ending == "safetensors"
+    assert all(torch.equal(stored[name], tensor) for name, tensor in network.state_dict().items())
+    again, read = import_model(ModelSettings(weights=path))
+    assert (read.colour, read.scale, read.licence, read.dim, read.size) == ("BGR", 128.0, "MIT", 16, 32)
+    assert "a lab" in read.origin
+    x = torch.rand(2, 3, 32, 32)
+    torch.testing.assert_close(again(x), network(x), rtol=1e-3, atol=1e-3)
+
+
+def test_onnx_is_one_file_for_any_number_of_images_with_its_parity_recorded(tmp_path: Path) -> None:
+    network, path = settled("iresnet-tiny", 32, 16), tmp_path / "f.onnx"
+    card = export(network, CARD, path)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["f.onnx", "f.onnx.card.json"]
+    assert card.parity is not None
+    assert card.parity < 1e-5
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    assert [(i.name, i.shape[1:]) for i in session.get_inputs()] == [("input.1", [3, 32, 32])]
+    assert len(session.get_outputs()) == 1
+    for count in (1, 5):
+        x = torch.rand(count, 3, 32, 32)
+        (theirs,) = session.run(None, {"input.1": x.numpy()})
+        torch.testing.assert_close(torch.from_numpy(theirs), network(x).detach(), rtol=1e-3, atol=1e-3)
+    assert not network.training
+
+
+def test_graph_goes_out_as_the_graph_it_was_and_as_nothing_else(tmp_path: Path) -> None:
+    exported("mobilefacenet", 32, 16, tmp_path / "old.onnx", traced=True)
+    network, card = import_model(ModelSettings(weights=tmp_path / "old.onnx"), 32)
+    assert (card.backbone, card.dim, card.mean, card.scale) == ("onnx", 16, 127.5, 127.5)
+    assert card.parity is not None
+    nudge(network, 32, steps=1)
+    (tmp_path / "folder").mkdir()
+    save_model(network, None, card, tmp_path / "folder")
+    again, read = load_backbone(tmp_path / "folder")
+    assert read.sha256 == sha(tmp_path / "folder/model.onnx")
+    x = torch.rand(2, 3, 32, 32)
+    torch.testing.assert_close(again(x), network(x))
+    assert main(["export", str(tmp_path / "folder"), str(tmp_path / "new.onnx")]) == 0
+    old, new = (onnx.load(tmp_path / name).graph for name in ("old.onnx", "new.onnx"))
+    assert (old.input, old.output) == (new.input, new.output)
+    assert sha(tmp_path / "new.onnx") == read.sha256
+    with pytest.raises(DamnatioError, match=r"is an ONNX graph, which .pth cannot hold: export it to .onnx"):
+        export(network, card, tmp_path / "new.pth")
+
+
+def test_card_of_another_file_is_refused(tmp_path: Path) -> None:
+    export(settled("iresnet-tiny", 32, 16), CARD, tmp_path / "f.pth")
+    torch.save(
+        dict(settled("iresnet-tiny", 32, 16).train().state_dict()) | {"bn1.bias": torch.ones(16)}, tmp_path / "f.pth"
+    )
+    with pytest.raises(DamnatioError, match=r"f.pth.card.json is the card of another file than f.pth"):
+        import_model(ModelSettings(weights=tmp_path / "f.pth"))
+
+
+@pytest.mark.parametrize(
+    "content", ["{", "[" * 20_000, '{"backbone": "x"}', '{"backbone": "x", "dim": 8, "size": 8, "colour": "rgb"}']
+)
+def test_card_that_is_none_is_told(content: str, tmp_path: Path) -> None:
+    export(settled("iresnet-tiny", 32, 16), CARD, tmp_path / "f.pth")
+    (tmp_path / "f.pth.card.json").write_text(content)
+    with pytest.raises(DamnatioError, match=r"f.pth.card.json is not a readable model card"):
+        import_model(ModelSettings(weights=tmp_path / "f.pth"))
+
+
+def test_faults_of_the_verb_are_sentences(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    export(settled("iresnet-tiny", 32, 16), CARD, tmp_path / "f.pth")
+    source = str(tmp_path / "f.pth")
+    for words, said in (
+        ([source, "f.tflite"], "f.tflite ends in none of .onnx, .safetensors, .pth, .pt"),
+        ([source, str(tmp_path / "no/f.onnx")], "There is no folder"),
+        ([str(tmp_path / "absent.pth"), "f.onnx"], "there is no file"),
+        ([source, "f.onnx", "--set", "seed=1"], "there is a model here and no recipe"),
+        ([source, "f.onnx", "--set", "model.color=BGR"], "unknown key 'model.color'. Did you mean 'colour'?"),
+    ):
+        assert main(["export", *words]) == 2
+        assert said in capsys.readouterr().err
+
+
+def test_absent_packages_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "onnxruntime", None)
+    with pytest.raises(DamnatioError, match=r"pip install 'damnatio\[onnx\]'"):
+        export(settled("iresnet-tiny", 32, 16), CARD, tmp_path / "f.onnx")
+
+
+def test_a_network_of_ones_own_becomes_a_model_folder(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    own = nn.Sequential(
+        nn.Conv2d(3, 8, 3, 2), nn.BatchNorm2d(8), nn.SiLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 16)
+    )
+    own.train()(torch.rand(16, 3, 32, 32))
+    card = adopt(own, Card(backbone="", dim=16, size=32, licence="MIT"), tmp_path / "mine")
+    assert (card.backbone, card.licence) == ("onnx", "MIT")
+    network, _ = import_model(ModelSettings(weights=tmp_path / "mine"))
+    x = torch.rand(4, 3, 32, 32)
+    torch.testing.assert_close(network(x), own.eval()(x), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(network.train()(x), own.train()(x), rtol=1e-4, atol=1e-5)  # a batch norm is one
+    assert sum(p.numel() for p in network.parameters()) == sum(p.numel() for p in own.parameters())
+    with pytest.raises(DamnatioError, match=r"makes 16 values of an image, and its card says 512"):
+        adopt(own, Card(backbone="", dim=512, size=32), tmp_path / "mine")
