@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from damnatio.partitions import at_scale, counts, draw, retain_set, write
+from damnatio.partitions import Partitions, counts, draw
 from damnatio.recipe.schema import PartitionSettings
 from damnatio.support.errors import DamnatioError
 from damnatio.support.tables import Table
@@ -43,7 +43,7 @@ def members(table: Table, partition: str) -> set[str]:
 
 @pytest.fixture
 def table() -> Table:
-    return draw(captures(), SETTINGS, seed=1)
+    return draw(captures(), SETTINGS, seed=1).table
 
 
 def test_table_has_a_row_for_every_image(table: Table) -> None:
@@ -69,7 +69,7 @@ def test_control_is_part_of_retain(table: Table) -> None:
 
 def test_identities_compared_have_enough_images() -> None:
     for seed in range(10):
-        table = draw(captures(), SETTINGS, seed)
+        table = draw(captures(), SETTINGS, seed).table
         kept = dict(zip(captures()["image"], captures()["kept"], strict=True))
         for rows in by_identity(table).values():
             if rows[0]["partition"] in ("T", "D") or rows[0]["control"]:
@@ -79,7 +79,7 @@ def test_identities_compared_have_enough_images() -> None:
 
 
 def test_small_scale_is_inside_the_large_one(table: Table) -> None:
-    small, large = (set(table["identity"][at_scale(table, SCALES, scale)]) for scale in ("S1", "S2"))
+    small, large = (set(table["identity"][Partitions(table, SCALES).in_forget_set(scale)]) for scale in ("S1", "S2"))
     assert len(small) == 2
     assert len(large) == 5
     assert small < large == members(table, "F")
@@ -89,13 +89,13 @@ def test_small_scale_is_inside_the_large_one(table: Table) -> None:
 
 def test_scales_are_nested_whatever_the_order_they_are_named_in() -> None:
     turned = SETTINGS.model_copy(update={"scales": {"S2": 5, "S1": 2}})
-    assert draw(captures(), turned, seed=1).rows() == draw(captures(), SETTINGS, seed=1).rows()
+    assert draw(captures(), turned, seed=1).table.rows() == draw(captures(), SETTINGS, seed=1).table.rows()
 
 
 def test_same_seed_same_table_and_another_seed_another() -> None:
-    once = draw(captures(), SETTINGS, seed=1).rows()
-    assert once == draw(captures(), SETTINGS, seed=1).rows()
-    assert once != draw(captures(), SETTINGS, seed=2).rows()
+    once = draw(captures(), SETTINGS, seed=1).table.rows()
+    assert once == draw(captures(), SETTINGS, seed=1).table.rows()
+    assert once != draw(captures(), SETTINGS, seed=2).table.rows()
 
 
 def test_first_half_enrols_and_the_rest_probes(table: Table) -> None:
@@ -112,7 +112,7 @@ def test_forget_images_are_split_after_the_others_of_an_instance_are_dropped() -
     kept = dict(zip(captures()["image"], captures()["kept"], strict=True))
     dropped = 0
     for seed in range(5):
-        for rows in by_identity(draw(captures(), SETTINGS, seed)).values():
+        for rows in by_identity(draw(captures(), SETTINGS, seed).table).values():
             if rows[0]["partition"] == "F":
                 roles = Counter(row["role"] for row in rows)
                 single = sum(kept[row["image"]] for row in rows)
@@ -140,7 +140,7 @@ def forget_of(size: int, train: float = 0.8) -> Counter[object]:
         forget_min_images=2,
         forget_train=train,
     )
-    table = draw(Table({"image": images, "identity": names, "kept": kept}), tiny, seed=0)
+    table = draw(Table({"image": images, "identity": names, "kept": kept}), tiny, seed=0).table
     assert members(table, "F") == {"p0"}
     return Counter(table["role"][table["partition"] == "F"])
 
@@ -165,14 +165,14 @@ def test_labels_of_retain_identities_are_contiguous(table: Table) -> None:
     labels = {name: rows[0]["label"] for name, rows in people.items() if rows[0]["partition"] == "R"}
     assert sorted(labels.values(), key=str) == sorted(range(10), key=str)
     assert set(table["label"][table["partition"] != "R"]) == {-1}
-    rows, classes = retain_set(table)
+    rows, classes = Partitions(table, SCALES).retain()
     assert rows.tolist() == [r for r, part in enumerate(table["partition"]) if part == "R"]
     assert classes.tolist() == [labels[table["identity"][row]] for row in rows]
 
 
 def test_counts_against_a_recount(table: Table) -> None:
     people = by_identity(table)
-    for said in counts(table, SCALES).rows():
+    for said in counts(Partitions(table, SCALES)).rows():
         inside = {"S1"} if said["scale"] == "S1" else {"S1", "S2"}
         expected: Counter[str] = Counter()
         for rows in people.values():
@@ -199,7 +199,7 @@ def test_counts_against_a_recount(table: Table) -> None:
         assert {name: value for name, value in said.items() if name != "scale"} == {
             name: expected[name] for name in said if name != "scale"
         }
-    assert [row["scale"] for row in counts(table, SCALES).rows()] == ["S1", "S2"]
+    assert [row["scale"] for row in counts(Partitions(table, SCALES)).rows()] == ["S1", "S2"]
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_too_few_identities_are_told_with_the_number_needed(
 @settings(deadline=None, max_examples=40)
 @given(st.integers(0, 2**31), st.integers(0, 2**31))
 def test_any_draw_is_disjoint_and_complete(faces: int, seed: int) -> None:
-    table = draw(captures(faces), SETTINGS, seed)
+    table = draw(captures(faces), SETTINGS, seed).table
     parts = [members(table, part) for part in "RTDGF"]
     assert [len(part) for part in parts] == [10, 3, 4, 6, 5]
     assert len(set.union(*parts)) == 28
@@ -244,12 +244,15 @@ def test_written_tables_say_who_is_too_small_to_split(tmp_path: Path) -> None:
     for name in people:  # everybody has two capture instances at most
         rows = np.flatnonzero(few["identity"] == name)
         kept[rows] = np.arange(len(rows)) < 2
-    table = draw(few.with_columns(kept=kept), small, seed=1)
-    write(table, SCALES, tmp_path)
+    drawn = draw(few.with_columns(kept=kept), small, seed=1)
+    drawn.write(tmp_path)
+    table = drawn.table
+    again = Partitions.read(tmp_path / "partitions.parquet")
+    assert (again.table.rows(), again.scales) == (table.rows(), SCALES)
     assert Table.read(tmp_path / "partitions.parquet").rows() == table.rows()
     assert json.loads((tmp_path / "train_only.json").read_text()) == sorted(members(table, "F"))
     said = json.loads((tmp_path / "counts.json").read_text())
-    assert said == Table.read(tmp_path / "counts.parquet").rows() == counts(table, SCALES).rows()
+    assert said == Table.read(tmp_path / "counts.parquet").rows() == counts(Partitions(table, SCALES)).rows()
     assert [row["F train only"] for row in said] == [2, 5]
 
 
@@ -271,7 +274,7 @@ def test_who_asks_for_fewer_images_is_drawn_after_who_asks_for_more() -> None:
         forget_min_images=9,
     )
     for seed in range(5):
-        table = draw(faces, settings, seed)
+        table = draw(faces, settings, seed).table
         counted = {part: sorted(Counter(table["identity"][table["partition"] == part]).values()) for part in "FRTDG-"}
         assert counted == {
             "F": [9, 9],

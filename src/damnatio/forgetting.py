@@ -3,46 +3,38 @@
 from pathlib import Path
 from typing import cast
 
-import numpy as np
 import torch
 
 from damnatio.faces.base import Faces
 from damnatio.methods import METHODS
 from damnatio.methods.base import ForgetSet, method_settings
-from damnatio.models.inputs import Inputs, Pixels, Rows
+from damnatio.models.inputs import Inputs, Pixels
 from damnatio.models.store import load_backbone, load_head
-from damnatio.partitions import at_scale, retain_set
+from damnatio.partitions import Partitions
 from damnatio.recipe.schema import Recipe
 from damnatio.support.errors import DamnatioError
-from damnatio.support.tables import Table, codes_of, groups_of
+from damnatio.support.tables import groups_of
 from damnatio.training.loop import Forgetting, Job
 from damnatio.training.trunks import Activations, split
 
 
-def forget_set(partitions: Table, scales: dict[str, int], scale: str) -> ForgetSet:
-    """The forget-train images at a scale: the only ones that a method may see."""
-    seen = partitions.where(at_scale(partitions, scales, scale) & (partitions["role"] == "train"))
-    return ForgetSet(seen["row"].astype(np.int64), codes_of(seen["identity"])[0])
-
-
-def training_rows(partitions: Table) -> Rows:
-    """Of every image that fine-tuning reads at some scale."""
-    return np.concatenate(
-        [retain_set(partitions)[0], partitions["row"][partitions["role"] == "train"].astype(np.int64)]
-    )
-
-
 def forgetting_job(
-    recipe: Recipe, faces: Faces, partitions: Table, original: Path, scale: str, label: str, trunk: Path | None = None
+    recipe: Recipe,
+    faces: Faces,
+    partitions: Partitions,
+    original: Path,
+    scale: str,
+    label: str,
+    trunk: Path | None = None,
 ) -> Job:
     """Fine-tuning of f* under the row `label` of the recipe at a scale; of its tail alone, where the activations of its
     `trunk` were kept."""
     settings = method_settings(recipe, label)
-    images = forget_set(partitions, recipe.partitions.scales, scale)
+    images = ForgetSet(*partitions.forget(scale))
     kind = METHODS.get(settings.method)
     single = [group for group in groups_of(images.identities) if len(group) == 1]
     if kind.pairs and single:
-        name = partitions["identity"][images.images[single[0][0]]]
+        name = partitions.table["identity"][images.images[single[0][0]]]
         raise DamnatioError(
             f"{label} works on pairs of images, and {len(single)} forget identities have one forget-train image, "
             f"{name} among them: raise partitions.forget_min_images or partitions.forget_train."
@@ -58,7 +50,7 @@ def forgetting_job(
         inputs = Activations(trunk)
     head = load_head(recipe.model, original)
     method = kind(settings, images, head)
-    rows, labels = retain_set(partitions)
+    rows, labels = partitions.retain()
     return Job(
         title=f"{scale} {label}",
         backbone=backbone,

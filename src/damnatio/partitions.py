@@ -14,6 +14,7 @@ One row an image:
 """
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -22,13 +23,130 @@ from numpy.typing import NDArray
 from damnatio.faces.collection import parts_of
 from damnatio.recipe.schema import PartitionSettings
 from damnatio.support.errors import DamnatioError
-from damnatio.support.files import write_atomically
+from damnatio.support.files import need_regular, write_atomically
 from damnatio.support.tables import Table, codes_of, groups_of
 
 RETAIN, TEST, DEVELOPMENT, DISTRACTOR, FORGET, UNUSED = "R", "T", "D", "G", "F", "-"
+ENROL, PROBE, TRAIN, EVAL, DROPPED = "enrol", "probe", "train", "eval", "dropped"
+FILE, COUNTS = "partitions.parquet", "counts.parquet"
+TEXTS = ("image", "identity", "partition", "scale", "role")
+COLUMNS = ("row", "control", *TEXTS)
+SCALES = "scales"
+"""the entry of the Parquet file's metadata that holds the identities of each scale"""
+
+Rows = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 
 
-def draw(captures: Table, settings: PartitionSettings, seed: int) -> Table:
+@dataclass(frozen=True)
+class Partitions:
+    """Who plays which part: the table above, and the number of forget identities at each scale.
+
+    The masks have one entry per row of the table. A larger scale holds the smaller ones.
+    """
+
+    table: Table
+    scales: dict[str, int]
+
+    # --- masks ------------------------------------------------------------------------------------------------------
+
+    def has(self, partition: str, role: str = "") -> Mask:
+        """The images of a partition, of one role if a role is named."""
+        return self._with_role(self.table["partition"] == partition, role)
+
+    def in_forget_set(self, scale: str, role: str = "") -> Mask:
+        """The images of the forget set at a scale."""
+        inside = [name for name, count in self.scales.items() if count <= self.scales[scale]]
+        return self._with_role(self.has(FORGET) & np.isin(self.table["scale"].astype(str), inside), role)
+
+    def _with_role(self, mask: Mask, role: str) -> Mask:
+        return (mask & (self.table["role"] == role) if role else mask).astype(bool)
+
+    # --- what the stages read ---------------------------------------------------------------------------------------
+
+    def retain(self) -> tuple[Rows, NDArray[np.int64]]:
+        """Rows and labels of all images of the retain identities: the training set of f*."""
+        retain = self.table.where(self.has(RETAIN))
+        return retain["row"].astype(np.int64), retain["label"].astype(np.int64)
+
+    def forget(self, scale: str) -> tuple[Rows, NDArray[np.int64]]:
+        """Rows and identity codes of the forget-train images at a scale: the only ones that a method may see."""
+        seen = self.table.where(self.in_forget_set(scale, TRAIN))
+        return seen["row"].astype(np.int64), codes_of(seen["identity"])[0]
+
+    def trained(self) -> Rows:
+        """Rows of all images that fine-tuning reads at some scale."""
+        return np.concatenate([self.retain()[0], self._rows(self.has(FORGET, TRAIN))])
+
+    def evaluated(self, scale: str = "") -> Rows:
+        """Rows of all images that an evaluation compares, at one scale or at any: everything but the dropped images and
+        the retain identities outside the control."""
+        used = self.has(TEST) | self.has(DEVELOPMENT) | self.has(DISTRACTOR) | self.table["control"].astype(bool)
+        forget = self.in_forget_set(scale) if scale else self.has(FORGET)
+        return self._rows(used | (forget & (self.table["role"] != DROPPED)))
+
+    def at(self, rows: Rows) -> "Partitions":
+        """The partitions of the images at these rows alone, in this order."""
+        return Partitions(self.table.where(rows), self.scales)
+
+    def _rows(self, mask: Mask) -> Rows:
+        rows: Rows = self.table["row"][mask.astype(bool)].astype(np.int64)
+        return rows
+
+    # --- on disk ----------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def read(path: Path) -> "Partitions":
+        """The partitions in a file that `write` wrote, their rows in order; any other file is refused."""
+        need_regular(path)  # Arrow would read a folder of tables as one
+        table, metadata = Table.read(path), Table.read_metadata(path)
+        missing = [name for name in COLUMNS if name not in table.columns]
+        if missing:
+            raise DamnatioError(f"{path} is no table of partitions: it has no column {', '.join(missing)}.")
+        for name in (*TEXTS, "row"):
+            whole = table[name].dtype.kind in "iu"
+            if not (whole if name == "row" else all(isinstance(value, str) for value in table[name])):
+                what = "whole numbers" if name == "row" else "text"
+                raise DamnatioError(f"{path}: the column '{name}' holds {what}, and here it does not.")
+        table = table.where(np.argsort(table["row"], kind="stable"))
+        if not np.array_equal(table["row"], np.arange(len(table))):
+            raise DamnatioError(f"{path} is not a whole table of partitions: its rows are not 0 to {len(table) - 1}.")
+        if table["control"].dtype != bool:
+            raise DamnatioError(f"{path}: the column 'control' says true or false, and here it does not.")
+        return Partitions(table, _scales(path, table, metadata.get(SCALES)))
+
+    def write(self, folder: Path) -> None:
+        """`partitions.parquet`, the counts of the paper's Table II, and the names of those who have no eval image."""
+        self.table.write(folder / FILE, {SCALES: json.dumps(self.scales)})
+        table = counts(self)
+        table.write(folder / COUNTS)
+        write_atomically(folder / "counts.json", json.dumps(table.rows(), indent=1) + "\n")
+        forget, evaluated = (self.table["identity"][mask] for mask in (self.has(FORGET), self.has(FORGET, EVAL)))
+        short = sorted(set(forget) - set(evaluated))
+        write_atomically(folder / "train_only.json", json.dumps(short, indent=1) + "\n")
+
+
+def _scales(path: Path, table: Table, said: str | None) -> dict[str, int]:
+    """The scales that the file's metadata name; a file without them may hold one scale."""
+    present = sorted({str(name) for name in table["scale"][table["partition"] == FORGET]})
+    try:
+        scales = json.loads(said) if said else {}
+        known = {str(name): int(count) for name, count in scales.items()}
+    except (ValueError, TypeError, AttributeError):
+        raise DamnatioError(
+            f"{path}: the sizes of its scales are not readable. Run the stage `partitions` again."
+        ) from None
+    if set(present) <= set(known):
+        return known
+    if len(present) > 1:
+        raise DamnatioError(
+            f"{path} does not say which of its scales {', '.join(present)} holds the other: take the file from the "
+            "folder of the run."
+        )
+    return {present[0]: len(set(table["identity"][table["partition"] == FORGET]))}
+
+
+def draw(captures: Table, settings: PartitionSettings, seed: int) -> Partitions:
     """The partition of every image. The scarcest parts are drawn first: forget, then test, development and control,
     and of these three the one that asks for more images before the one that asks for fewer."""
     codes, identities = codes_of(captures["identity"])
@@ -80,7 +198,7 @@ def draw(captures: Table, settings: PartitionSettings, seed: int) -> Table:
     retain = np.sort(np.concatenate([control, rest]))
     label = np.full(len(identities), -1, dtype=np.int64)
     label[retain] = np.arange(len(retain))
-    return Table(
+    table = Table(
         {
             "row": np.arange(len(codes)),
             "image": captures["image"],
@@ -92,6 +210,7 @@ def draw(captures: Table, settings: PartitionSettings, seed: int) -> Table:
             "label": label[codes],
         }
     )
+    return Partitions(table, dict(settings.scales))
 
 
 def _roles(
@@ -107,13 +226,13 @@ def _roles(
     for rows in groups_of(codes):
         identity = codes[rows[0]]
         if identity in compared:  # the first half enrols, the second probes; of an odd number the probes are more
-            role[rows] = np.where(np.arange(len(rows)) < len(rows) // 2, "enrol", "probe")
+            role[rows] = np.where(np.arange(len(rows)) < len(rows) // 2, ENROL, PROBE)
         elif part[identity] == FORGET:
             single = rng.permutation(rows[kept[rows]])
             evaluated = min(round((1 - train_share) * len(single)), len(single) - 1)
-            role[rows] = "dropped"
-            role[single] = "train"
-            role[single[:evaluated]] = "eval"
+            role[rows] = DROPPED
+            role[single] = TRAIN
+            role[single[:evaluated]] = EVAL
     return role
 
 
@@ -124,31 +243,18 @@ def _needed(settings: PartitionSettings) -> str:
     return f"This recipe needs {sum(counts.values()):,} identities in all ({parts})."
 
 
-def at_scale(partitions: Table, scales: dict[str, int], scale: str) -> NDArray[np.bool_]:
-    """Which images are of the forget set at this scale: a larger scale holds the smaller ones."""
-    inside = [name for name, count in scales.items() if count <= scales[scale]]
-    mask: NDArray[np.bool_] = (partitions["partition"] == FORGET) & np.isin(partitions["scale"].astype(str), inside)
-    return mask
-
-
-def retain_set(partitions: Table) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rows and labels of all images of the retain identities: what f* is trained on."""
-    retain = partitions.where(partitions["partition"] == RETAIN)
-    return retain["row"].astype(np.int64), retain["label"].astype(np.int64)
-
-
-def counts(partitions: Table, scales: dict[str, int]) -> Table:
+def counts(partitions: Partitions) -> Table:
     """The paper's Table II for this run: identities of each partition and mated comparisons of each group."""
     rows = []
-    for scale in scales:
-        member = partitions.where(at_scale(partitions, scales, scale) | (partitions["partition"] != FORGET))
+    for scale in partitions.scales:
+        member = partitions.table.where(partitions.in_forget_set(scale) | ~partitions.has(FORGET))
         part, role, identity = member["partition"], member["role"], member["identity"]
         compared = member["control"] | (part == TEST)
 
         def distinct(mask: NDArray[np.bool_], identity: NDArray[np.object_] = identity) -> int:
             return len(set(identity[mask]))
 
-        train, evaluated = _per_identity(identity, role == "train"), _per_identity(identity, role == "eval")
+        train, evaluated = _per_identity(identity, role == TRAIN), _per_identity(identity, role == EVAL)
         rows.append(
             {
                 "scale": scale,
@@ -158,13 +264,13 @@ def counts(partitions: Table, scales: dict[str, int]) -> Table:
                 "Distr.": distinct(part == DISTRACTOR),
                 "D": distinct(part == DEVELOPMENT),
                 "R trained": distinct(part == RETAIN),
-                "mated R": int((compared & (part == RETAIN) & (role == "probe")).sum()),
-                "mated T": int((compared & (part == TEST) & (role == "probe")).sum()),
+                "mated R": int((compared & (part == RETAIN) & (role == PROBE)).sum()),
+                "mated T": int((compared & (part == TEST) & (role == PROBE)).sum()),
                 "mated F ev-ev": sum(n * (n - 1) // 2 for n in evaluated.values()),
                 "mated F tr-tr": sum(n * (n - 1) // 2 for n in train.values()),
                 "mated F tr-ev": sum(n * evaluated.get(name, 0) for name, n in train.items()),
-                "mated F tr->ev": int((role == "eval").sum()),
-                "F images dropped": int((role == "dropped").sum()),
+                "mated F tr->ev": int((role == EVAL).sum()),
+                "F images dropped": int((role == DROPPED).sum()),
                 "F train only": sum(name not in evaluated for name in train),
             }
         )
@@ -174,13 +280,3 @@ def counts(partitions: Table, scales: dict[str, int]) -> Table:
 def _per_identity(identity: NDArray[np.object_], mask: NDArray[np.bool_]) -> dict[str, int]:
     names, numbers = np.unique(identity[mask], return_counts=True)
     return dict(zip(names.tolist(), numbers.tolist(), strict=True))
-
-
-def write(partitions: Table, scales: dict[str, int], folder: Path) -> None:
-    partitions.write(folder / "partitions.parquet")
-    table = counts(partitions, scales)
-    table.write(folder / "counts.parquet")
-    write_atomically(folder / "counts.json", json.dumps(table.rows(), indent=1) + "\n")
-    forget = partitions.where(partitions["partition"] == FORGET)
-    short = sorted(set(forget["identity"]) - set(forget["identity"][forget["role"] == "eval"]))
-    write_atomically(folder / "train_only.json", json.dumps(short, indent=1) + "\n")

@@ -21,6 +21,8 @@ from damnatio.evaluation.measuring import ORIGINAL
 from damnatio.faces import SOURCES
 from damnatio.faces.base import Faces, FaceSource, collect
 from damnatio.methods.base import method_settings
+from damnatio.partitions import FILE as PARTITIONS
+from damnatio.partitions import Partitions
 from damnatio.recipe.schema import Recipe
 from damnatio.support.errors import DamnatioError
 from damnatio.support.manifests import manifest_of
@@ -63,9 +65,9 @@ class Pipeline:
         captures = self.captures()
 
         def build(folder: Path) -> None:
-            from damnatio.partitions import draw, write
+            from damnatio.partitions import draw
 
-            write(draw(Table.read(captures.path / "captures.parquet"), settings, seed), settings.scales, folder)
+            draw(Table.read(captures.path / "captures.parquet"), settings, seed).write(folder)
 
         return self._stage("3-partitions", "all", {**_plain(settings), "seed": seed}, {"captures": captures}, build)
 
@@ -97,7 +99,6 @@ class Pipeline:
         faces, partitions, original = self.faces(), self.partitions(), self.original()
 
         def build(folder: Path) -> None:
-            from damnatio.forgetting import training_rows
             from damnatio.models.inputs import Pixels
             from damnatio.models.store import load_backbone
             from damnatio.support.devices import set_threads
@@ -105,7 +106,7 @@ class Pipeline:
 
             set_threads(recipe.threads)
             backbone, card = load_backbone(original.path)
-            rows, batch = training_rows(self._table(partitions)), recipe.evaluate.embed_batch
+            rows, batch = self._table(partitions).trained(), recipe.evaluate.embed_batch
             images = Pixels(self.images(faces), card)
             keep_activations(split(backbone, freeze)[0], images, rows, batch, folder, self.workspace.say)
 
@@ -160,12 +161,11 @@ class Pipeline:
 
         def build(folder: Path) -> None:
             from damnatio.embedding import embed, save_embeddings
-            from damnatio.evaluation.protocol import evaluated_rows
             from damnatio.models.store import load_backbone
             from damnatio.support.devices import set_threads
 
             set_threads(self.recipe.threads)
-            rows = evaluated_rows(self._table(partitions))
+            rows = self._table(partitions).evaluated()
             backbone, card = load_backbone(model.path)
             batch = self.recipe.evaluate.embed_batch
             save_embeddings(embed(backbone, card, self.images(faces), rows, batch, f"embed {name}"), rows, folder)
@@ -188,10 +188,8 @@ class Pipeline:
 
             set_threads(recipe.threads)
             table = self._table(partitions)
-            units, rows = load_embeddings(embeddings.path / FILE, table)
-            compared = compare(
-                units, rows, table, recipe.partitions.scales, scale, settings.nonmated_pairs, recipe.seed
-            )
+            units, rows = load_embeddings(embeddings.path / FILE, table.table)
+            compared = compare(units, rows, table, scale, settings.nonmated_pairs, recipe.seed)
             reference = reference_of(inputs["original"].path) if label != ORIGINAL else None
             write(measure(compared, settings.operating_points, reference, settings.replicates), folder)
 
@@ -305,8 +303,8 @@ class Pipeline:
     def images(self, faces: Output) -> Faces:
         return Faces(faces.path, self._source)
 
-    def _table(self, partitions: Output) -> Table:
-        return Table.read(partitions.path / "partitions.parquet")
+    def _table(self, partitions: Output) -> Partitions:
+        return Partitions.read(partitions.path / PARTITIONS)
 
     def _stage(
         self,

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from damnatio.evaluation import calibrating, comparing
 from damnatio.evaluation.measuring import Measured, Row, measure, reference_from, reference_of, write
-from damnatio.evaluation.protocol import Comparisons, compare, evaluated_rows
+from damnatio.evaluation.protocol import Comparisons, compare
 from damnatio.evaluation.scanning import on_grid
 from damnatio.metrics.identification import true_positive_rate
 from damnatio.metrics.verification import acceptance_rate, threshold_at
-from damnatio.partitions import draw
+from damnatio.partitions import Partitions, draw
 from damnatio.recipe.schema import PartitionSettings
 from damnatio.support.errors import DamnatioError
 from damnatio.support.tables import Table
@@ -42,20 +42,20 @@ def partitions(seed: int = 1) -> Table:
     names = [f"p{i:02d}" for i in range(20) for _ in range(sizes[i])]
     images = [f"p{i:02d}/{j:02d}" for i in range(20) for j in range(sizes[i])]
     kept = rng.random(len(names)) < 0.9
-    return draw(Table({"image": images, "identity": names, "kept": kept}), COUNTS, seed)
+    return draw(Table({"image": images, "identity": names, "kept": kept}), COUNTS, seed).table
 
 
 def random_units(table: Table, seed: int) -> tuple[Vector, NDArray[np.int64]]:
     """Embeddings of the evaluated rows: the identity's direction and noise."""
     rng = np.random.default_rng(seed)
-    rows = evaluated_rows(table)
+    rows = Partitions(table, SCALES).evaluated()
     centre = {name: rng.normal(size=DIM) for name in sorted(set(table["identity"]))}
     raw = np.array([centre[name] for name in table["identity"][rows]]) + rng.normal(size=(len(rows), DIM))
     return raw / np.linalg.norm(raw, axis=1, keepdims=True), rows
 
 
 def compared(table: Table, units: Vector, rows: NDArray[np.int64], scale: str) -> Comparisons:
-    return compare(units, rows, table, SCALES, scale, ALL, seed=1)
+    return compare(units, rows, Partitions(table, SCALES), scale, ALL, seed=1)
 
 
 def keyed(rows: list[Row]) -> Results:
@@ -334,7 +334,7 @@ def test_results_of_the_groups_differ_at_the_two_scales_only_where_forget_images
 def test_no_image_is_compared_with_itself_or_a_template_that_holds_it(scale: str) -> None:
     """Every image has an axis of its own: two different images score 0, and any that meets itself scores more."""
     table = partitions()
-    rows = evaluated_rows(table)
+    rows = Partitions(table, SCALES).evaluated()
     scores = compared(table, np.eye(len(rows)), rows, scale)
     assert not scores.development.scores.any()
     groups: list[tuple[str, Any]] = [*scores.mated.items(), *scores.nonmated.items(), *scores.alarms.items()]
@@ -370,7 +370,7 @@ def test_rows_compared_leave_out_the_dropped_and_the_trained_outside_the_control
         or (row["partition"] == "R" and row["control"])
         or (row["partition"] == "F" and row["role"] != "dropped")
     ]
-    assert evaluated_rows(table).tolist() == expected
+    assert Partitions(table, SCALES).evaluated().tolist() == expected
     assert "dropped" in set(table["role"])
 
 
@@ -462,7 +462,7 @@ def test_evaluation_without_distractors() -> None:
 def test_collapsed_model_identifies_and_verifies_nobody() -> None:
     """One embedding for every image: all scores tie, so no threshold lets a mated pair in and a non-mated one not."""
     table = partitions()
-    rows = evaluated_rows(table)
+    rows = Partitions(table, SCALES).evaluated()
     for seed in range(5):
         vector = np.random.default_rng(seed).normal(size=DIM)
         units = np.tile(vector / np.linalg.norm(vector), (len(rows), 1))
@@ -477,7 +477,7 @@ def test_collapsed_model_identifies_and_verifies_nobody() -> None:
 def test_sampled_nonmated_scores_are_so_many_and_the_same_for_a_seed() -> None:
     table = partitions()
     units, rows = random_units(table, 1)
-    once, again, other = (compare(units, rows, table, SCALES, "S2", 10, seed) for seed in (1, 1, 2))
+    once, again, other = (compare(units, rows, Partitions(table, SCALES), "S2", 10, seed) for seed in (1, 1, 2))
     for group, pairs in once.nonmated.items():
         assert pairs.count == len(pairs.scores) == 10, group
         assert np.array_equal(pairs.scores, again.nonmated[group].scores), group
@@ -592,7 +592,7 @@ def test_replicates_change_no_number_but_the_intervals() -> None:
 
 def test_collapsed_model_has_intervals_of_no_width() -> None:
     table = partitions()
-    rows = evaluated_rows(table)
+    rows = Partitions(table, SCALES).evaluated()
     units = np.tile(np.full(4, 0.5), (len(rows), 1))
     for row in measure(compared(table, units, rows, "S2"), TARGETS, None, replicates=10).rows:
         if row[3] in ("TMR", "FMR", "TPIR") and row[1] != "D":

@@ -13,8 +13,10 @@ from safetensors.numpy import load_file, save_file
 
 from damnatio.embedding import FILE
 from damnatio.evaluation.measuring import COLUMNS
-from damnatio.evaluation.rechecking import NEEDED, TEXTS, recheck
+from damnatio.evaluation.rechecking import recheck
 from damnatio.evaluation.score_files import read_scores
+from damnatio.partitions import COLUMNS as NEEDED
+from damnatio.partitions import TEXTS
 from damnatio.pipeline import Pipeline
 from damnatio.recipe.files import load
 from damnatio.recipe.schema import Recipe
@@ -124,19 +126,20 @@ def test_order_of_the_vectors_does_not_matter(run: Run, tmp_path: Path) -> None:
     assert_same_table(tmp_path / "out/results.parquet", run.evaluations["original"] / "results.parquet")
 
 
-def test_nested_scales_that_the_recipe_does_not_know_are_told(run: Run, tmp_path: Path) -> None:
+def test_nested_scales_of_unknown_sizes_are_refused(run: Run, tmp_path: Path) -> None:
     table = Table.read(run.protocol)
     scale = table["scale"].copy()
     for old, new in (("S1", "small"), ("S2", "large")):
         scale[scale == old] = new
     table.with_columns(scale=scale).write(tmp_path / "protocol.parquet")
-    with pytest.raises(DamnatioError, match="does not say which of the scales large, small holds the other"):
+    with pytest.raises(DamnatioError, match="does not say which of its scales large, small holds the other"):
         recheck(run.recipe, run.embeddings["original"], tmp_path / "protocol.parquet", "small", None, tmp_path)
 
 
 def test_order_of_the_protocol_does_not_matter(run: Run, tmp_path: Path) -> None:
     table = Table.read(run.protocol)
-    table.where(np.random.default_rng(0).permutation(len(table))).write(tmp_path / "protocol.parquet")
+    metadata = Table.read_metadata(run.protocol)
+    table.where(np.random.default_rng(0).permutation(len(table))).write(tmp_path / "protocol.parquet", metadata)
     recheck(run.recipe, run.embeddings["original"], tmp_path / "protocol.parquet", "S1", None, tmp_path)
     assert_same_table(tmp_path / "results.parquet", run.evaluations["original"] / "results.parquet")
     table.where(np.arange(1, len(table))).write(tmp_path / "protocol.parquet")
@@ -244,5 +247,5 @@ def test_one_development_identity_is_refused(run: Run, tmp_path: Path) -> None:
     table = Table.read(run.protocol)
     names = table["identity"].copy()
     names[table["partition"] == "D"] = "somebody"
-    table.with_columns(identity=names).write(tmp_path / "p.parquet")
+    table.with_columns(identity=names).write(tmp_path / "p.parquet", Table.read_metadata(run.protocol))
     assert "at least two" in refused(run, tmp_path, protocol=tmp_path / "p.parquet")

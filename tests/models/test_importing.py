@@ -72,7 +72,7 @@ def test_head_rows_are_the_normalised_means_of_the_retain_embeddings(
     folder = imported(run, f"model.weights={tmp_path / 'mine.safetensors'}", "model.backbone=mobilefacenet")
     with Workspace(run, say=lambda line: None) as workspace:
         pipeline = Pipeline(load("demo", TINY), workspace)
-        faces, table = pipeline.images(pipeline.faces()), pipeline._table(pipeline.partitions())
+        faces, table = pipeline.images(pipeline.faces()), pipeline._table(pipeline.partitions()).table
     head = load_file(folder / "head.safetensors")["weight"]
     backbone, card = load_backbone(folder)
     for label in (0, 7, 23):

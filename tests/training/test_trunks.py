@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from damnatio.backbones import BACKBONES
 from damnatio.cli.main import main
-from damnatio.forgetting import forgetting_job, training_rows
+from damnatio.forgetting import forgetting_job
 from damnatio.methods import METHODS
 from damnatio.models.inputs import Pixels
 from damnatio.models.store import load_backbone, new_backbone
@@ -102,7 +102,7 @@ def test_kept_is_the_trunk_of_the_image_and_of_its_mirror_image(tmp_path: Path, 
     kept = Activations(world.pipeline.trunk().path)
     trunk, _ = split(load_backbone(world.original)[0], stage)
     cpu = torch.device("cpu")
-    rows = training_rows(world.table)[[5, 0, -1, 40]]
+    rows = world.table.trained()[[5, 0, -1, 40]]
     mirrored = np.array([True, False, True, False])
     x = world.pixels().prepare(world.pixels().read(rows), cpu)
     x[[0, 2]] = x[[0, 2]].flip(3)
@@ -119,7 +119,7 @@ def test_kept_is_the_trunk_of_the_image_and_of_its_mirror_image(tmp_path: Path, 
 def test_image_that_training_does_not_read_has_no_activations(tmp_path: Path) -> None:
     world = World(tmp_path / "run", "forget.freeze=layer2")
     kept = Activations(world.pipeline.trunk().path)
-    tested = world.table["row"][world.table["partition"] == "T"].astype(np.int64)
+    tested = world.table.table["row"][world.table.has("T")].astype(np.int64)
     with pytest.raises(DamnatioError, match=f"image {tested[0]}: it is not one that training reads"):
         kept.read(tested[:2])
 
@@ -151,7 +151,7 @@ def test_activations_beyond_half_precision_are_told(tmp_path: Path) -> None:
             return super().forward(x).abs() + 1e5
 
     with pytest.raises(DamnatioError, match="exceed what half precision holds"):
-        keep_activations(Loud(3, 3, 1), world.pixels(), training_rows(world.table), 64, tmp_path, quiet)
+        keep_activations(Loud(3, 3, 1), world.pixels(), world.table.trained(), 64, tmp_path, quiet)
 
 
 # --- training from it ------------------------------------------------------------------------------------------------

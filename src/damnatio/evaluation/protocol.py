@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from damnatio.evaluation.comparing import NonMated, leave_one_out, mated_across, mated_pairs, search, templates
 from damnatio.evaluation.scanning import Codes, Scores, Units, dots, on_grid
-from damnatio.partitions import DEVELOPMENT, DISTRACTOR, FORGET, RETAIN, TEST, at_scale
-from damnatio.support.tables import Table, codes_of
+from damnatio.partitions import DEVELOPMENT, DISTRACTOR, ENROL, EVAL, PROBE, RETAIN, TEST, TRAIN, Partitions
+from damnatio.support.tables import codes_of
 
 SINGLE_GROUPS = ("Ftr-Ftr", "Ftr-Fev", "Fev-Fev")
 AVERAGED = "avg(Ftr)-Fev"
@@ -79,29 +79,18 @@ class Comparisons:
     seed: int = 0
 
 
-def evaluated_rows(partitions: Table) -> NDArray[np.int64]:
-    """The rows that an evaluation compares: all but what was dropped and the trained outside the control."""
-    part = partitions["partition"]
-    used = (part == TEST) | (part == DEVELOPMENT) | (part == DISTRACTOR) | partitions["control"]
-    used |= (part == FORGET) & (partitions["role"] != "dropped")
-    rows: NDArray[np.int64] = partitions["row"][used.astype(bool)].astype(np.int64)
-    return rows
-
-
 def compare(
-    units: Units, rows: NDArray[np.int64], partitions: Table, scales: dict[str, int], scale: str, most: int, seed: int
+    units: Units, rows: NDArray[np.int64], partitions: Partitions, scale: str, most: int, seed: int
 ) -> Comparisons:
     """All comparisons at one scale. `units[i]` is the embedding of the image at table row `rows[i]`. `most` draws so
     many non-mated comparisons a group; 0 takes all."""
-    members = partitions.where(rows)
-    codes, people = codes_of(members["identity"])
-    part, role = members["partition"], members["role"]
-    forget = at_scale(members, scales, scale)
+    members = partitions.at(rows)
+    names, identities = members.table["image"], members.table["identity"]
+    codes, people = codes_of(identities)
     units = on_grid(units)
 
     def chosen(mask: NDArray[np.bool_]) -> Named:
-        here = mask.astype(bool)
-        return Named(units[here], codes[here], members["image"][here], members["identity"][here])
+        return Named(units[mask], codes[mask], names[mask], identities[mask])
 
     def enrolled(vectors: Named) -> Named:
         """One template an identity, by its name."""
@@ -112,11 +101,11 @@ def compare(
         rng = np.random.default_rng([seed, 7, stream])
         return NonMated(first.pair, second.pair if second else None, most, rng)
 
-    train, evaluated = chosen(forget & (role == "train")), chosen(forget & (role == "eval"))
-    development, test = chosen(part == DEVELOPMENT), chosen(part == TEST)
+    train, evaluated = (chosen(members.in_forget_set(scale, role)) for role in (TRAIN, EVAL))
+    development, test = chosen(members.has(DEVELOPMENT)), chosen(members.has(TEST))
     linked = enrolled(train)
-    kept = {g: enrolled(chosen((part == name) & (role == "enrol"))) for g, name in (("R", RETAIN), ("T", TEST))}
-    probes = {g: chosen((part == name) & (role == "probe")) for g, name in (("R", RETAIN), ("T", TEST))}
+    kept = {g: enrolled(chosen(members.has(name, ENROL))) for g, name in (("R", RETAIN), ("T", TEST))}
+    probes = {g: chosen(members.has(name, PROBE)) for g, name in (("R", RETAIN), ("T", TEST))}
     met: dict[str, tuple[Named, Named | None]] = {
         "D": (development, None),
         "T single": (test, None),
@@ -136,7 +125,7 @@ def compare(
         "Fev-Fev": _within(evaluated),
         AVERAGED: _across(linked, evaluated),
     }
-    strangers = [kept["R"], kept["T"], enrolled(chosen(part == DISTRACTOR))]
+    strangers = [kept["R"], kept["T"], enrolled(chosen(members.has(DISTRACTOR)))]
     before, after = _gallery([*strangers, linked]), _gallery([*strangers, enrolled(evaluated)])
     searches = {
         group: _mated_searches(*search(*probe.pair, *before), probe.codes)

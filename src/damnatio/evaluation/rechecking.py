@@ -7,20 +7,17 @@ import numpy as np
 
 from damnatio.embedding import load_embeddings
 from damnatio.evaluation.measuring import COLUMNS, Measured, Reference, measure, reference_from, write
-from damnatio.evaluation.protocol import Comparisons, Named, compare, evaluated_rows
+from damnatio.evaluation.protocol import Comparisons, Named, compare
 from damnatio.evaluation.scanning import Codes, Scores, blocks
 from damnatio.evaluation.score_files import Side, write_scores
-from damnatio.partitions import FORGET, at_scale
+from damnatio.partitions import Partitions
 from damnatio.recipe.schema import Recipe
 from damnatio.support.errors import DamnatioError, nearest
-from damnatio.support.files import need_regular
 from damnatio.support.tables import Table
 
 Blocks = Iterator[tuple[Codes, Codes, Scores]]
 CELLS = 1 << 22
 """scores at once, where all are written"""
-TEXTS = ("image", "identity", "partition", "scale", "role")
-NEEDED = ("row", "control", *TEXTS)
 
 
 def recheck(
@@ -35,37 +32,23 @@ def recheck(
     """Measure the model behind `embeddings`, an altered one if f*'s embeddings are given as `original`, and write what
     the evaluation stage writes; and all scores of 1:1, if there is a folder for them. The recipe gives the operating
     points, the replicates and the seed."""
-    need_regular(protocol)  # Arrow would take a folder of tables for one
-    table = Table.read(protocol)
-    missing = [name for name in NEEDED if name not in table.columns]
-    if missing:
-        raise DamnatioError(f"{protocol} is no table of partitions: it has no column {', '.join(missing)}.")
-    for name in (*TEXTS, "row"):
-        whole = table[name].dtype.kind in "iu"
-        if not (whole if name == "row" else all(isinstance(value, str) for value in table[name])):
-            what = "whole numbers" if name == "row" else "text"
-            raise DamnatioError(f"{protocol}: the column '{name}' holds {what}, and here it does not.")
-    table = table.where(np.argsort(table["row"], kind="stable"))
-    if not np.array_equal(table["row"], np.arange(len(table))):
-        raise DamnatioError(f"{protocol} is not a whole table of partitions: its rows are not 0 to {len(table) - 1}.")
-    if table["control"].dtype != bool:
-        raise DamnatioError(f"{protocol}: the column 'control' says true or false, and here it does not.")
-    scales = _scales(recipe, table)
+    partitions = Partitions.read(protocol)
+    scales = partitions.scales
     scale = scale or min(scales, key=lambda name: scales[name])
     if scale not in scales:
         raise DamnatioError(f"{protocol} has no scale '{scale}'.{nearest(scale, scales)}")
     settings = recipe.evaluate
-    wanted = evaluated_rows(table.where((table["partition"] != FORGET) | at_scale(table, scales, scale)))
+    wanted = partitions.evaluated(scale)
 
     def compared(path: Path) -> Comparisons:
-        units, rows = load_embeddings(path, table)
+        units, rows = load_embeddings(path, partitions.table)
         lacking = np.setdiff1d(wanted, rows)
         if len(lacking):
             raise DamnatioError(
                 f"{path} lacks {len(lacking):,} images that the protocol compares at {scale}, "
-                f"{table['image'][lacking[0]]} first: they belong to different runs."
+                f"{partitions.table['image'][lacking[0]]} first: they belong to different runs."
             )
-        return compare(units, rows, table, scales, scale, settings.nonmated_pairs, recipe.seed)
+        return compare(units, rows, partitions, scale, settings.nonmated_pairs, recipe.seed)
 
     reference: Reference | None = None
     if original is not None:
@@ -95,17 +78,3 @@ def _all_scores(first: Named, second: Named | None) -> Blocks:
         later = np.arange(len(other.codes)) > np.arange(part.start, part.stop)[:, None]
         i, j = np.nonzero(later if second is None else np.ones(scores.shape, bool))
         yield i + part.start, j, scores[i, j]
-
-
-def _scales(recipe: Recipe, table: Table) -> dict[str, int]:
-    """The nested forget sets by size, as the recipe has them; a single one needs no recipe."""
-    present = sorted({str(name) for name in table["scale"][table["partition"] == FORGET]})
-    known = recipe.partitions.scales
-    if set(present) <= set(known):
-        return known
-    if len(present) > 1:
-        raise DamnatioError(
-            f"The recipe {recipe.name} does not say which of the scales {', '.join(present)} holds the other: name the "
-            "recipe of the run, `damnatio evaluate RECIPE --embeddings ...`."
-        )
-    return {present[0]: 1}

@@ -59,9 +59,16 @@ class Table:
     def joined(tables: Sequence["Table"]) -> "Table":
         return Table({name: np.concatenate([t[name] for t in tables]) for name in tables[0].columns})
 
-    def write(self, path: Path) -> None:
+    def write(self, path: Path, metadata: Mapping[str, str] | None = None) -> None:
         with atomic_file(path) as temporary:
-            pq.write_table(pa.table({name: pa.array(column) for name, column in self.columns.items()}), temporary)
+            table = pa.table({name: pa.array(column) for name, column in self.columns.items()})
+            pq.write_table(table.replace_schema_metadata(metadata), temporary)
+
+    @staticmethod
+    def read_metadata(path: Path) -> dict[str, str]:
+        """What `write` was given as metadata."""
+        found = pq.read_schema(path).metadata or {}
+        return {key.decode(errors="replace"): value.decode(errors="replace") for key, value in found.items()}
 
     def write_csv(self, path: Path) -> None:
         """For people and spreadsheets; a number that is none is left empty."""

@@ -12,17 +12,16 @@ from damnatio.models.card import Card
 from damnatio.models.importing import import_model, weights_file
 from damnatio.models.inputs import Pixels
 from damnatio.models.store import HEAD, load_head, new_backbone, new_head, save_model
-from damnatio.partitions import retain_set
+from damnatio.partitions import Partitions
 from damnatio.recipe.schema import ModelSettings, Recipe
 from damnatio.support.devices import device
 from damnatio.support.errors import DamnatioError
-from damnatio.support.tables import Table
 from damnatio.training.loop import Job
 
 
-def original_job(recipe: Recipe, faces: Faces, partitions: Table) -> Job:
+def original_job(recipe: Recipe, faces: Faces, partitions: Partitions) -> Job:
     """f* itself: the recipe's backbone and head, trained on the retain identities."""
-    rows, labels = retain_set(partitions)
+    rows, labels = partitions.retain()
     model = recipe.model
     card = Card(backbone=model.backbone, dim=model.dim, size=faces.size, origin=f"trained by {recipe.name}")
     card = card.fed_as(model)
@@ -41,10 +40,10 @@ def original_job(recipe: Recipe, faces: Faces, partitions: Table) -> Job:
     )
 
 
-def import_original(recipe: Recipe, faces: Faces, partitions: Table, folder: Path) -> None:
+def import_original(recipe: Recipe, faces: Faces, partitions: Partitions, folder: Path) -> None:
     """The recipe's `model.weights` as this run's f*."""
     backbone, card = import_model(recipe.model, faces.size)
-    rows, labels = retain_set(partitions)
+    rows, labels = partitions.retain()
     units = torch.from_numpy(embed(backbone, card, faces, rows, recipe.evaluate.embed_batch, "import f*"))
     means = mean_directions(units, torch.from_numpy(labels), int(labels.max()) + 1)
     save_model(backbone, _head(recipe.model, means), card, folder)
