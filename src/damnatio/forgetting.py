@@ -5,6 +5,7 @@ from typing import cast
 
 import torch
 
+from damnatio.backbones.cutting import cut
 from damnatio.faces.base import Faces
 from damnatio.methods import METHODS
 from damnatio.methods.base import ForgetSet, method_settings
@@ -15,7 +16,7 @@ from damnatio.recipe.schema import Recipe
 from damnatio.support.errors import DamnatioError
 from damnatio.support.tables import groups_of
 from damnatio.training.loop import Forgetting, Job
-from damnatio.training.trunks import Activations, split
+from damnatio.training.trunks import Activations
 
 
 def forgetting_job(
@@ -46,7 +47,7 @@ def forgetting_job(
     backbone, inputs = whole, cast(Inputs, Pixels(faces, card))
     if trunk is not None:
         assert recipe.forget.freeze is not None
-        backbone, frozen = (split(network, recipe.forget.freeze)[1] for network in (whole, frozen))
+        backbone, frozen = (cut(network, recipe.forget.freeze)[1] for network in (whole, frozen))
         inputs = Activations(trunk)
     head = load_head(recipe.model, original)
     method = kind(settings, images, head)

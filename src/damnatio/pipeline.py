@@ -99,16 +99,17 @@ class Pipeline:
         faces, partitions, original = self.faces(), self.partitions(), self.original()
 
         def build(folder: Path) -> None:
+            from damnatio.backbones.cutting import cut
             from damnatio.models.inputs import Pixels
             from damnatio.models.store import load_backbone
             from damnatio.support.devices import set_threads
-            from damnatio.training.trunks import keep_activations, split
+            from damnatio.training.trunks import keep_activations
 
             set_threads(recipe.threads)
             backbone, card = load_backbone(original.path)
             rows, batch = self._table(partitions).trained(), recipe.evaluate.embed_batch
             images = Pixels(self.images(faces), card)
-            keep_activations(split(backbone, freeze)[0], images, rows, batch, folder, self.workspace.say)
+            keep_activations(cut(backbone, freeze)[0], images, rows, batch, folder, self.workspace.say)
 
         inputs = {"faces": faces, "partitions": partitions, "original": original}
         label = re.sub(r"[^\w.-]+", "-", freeze).strip("-")  # a value of an ONNX graph may bear any name

@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch.nn import functional as F
 
+from damnatio.backbones.cutting import cut
 from damnatio.embedding import embed
 from damnatio.models.card import load_card
 from damnatio.models.importing import content_of, import_model
@@ -18,7 +19,6 @@ from damnatio.pipeline import Pipeline
 from damnatio.recipe.files import load
 from damnatio.recipe.schema import ModelSettings
 from damnatio.support.errors import DamnatioError
-from damnatio.training.trunks import split
 from damnatio.workspace import Workspace
 from tests.conftest import TINY
 
@@ -161,7 +161,7 @@ def test_recipe_for_real_faces_imports_the_published_network_and_cuts_it() -> No
     x = card.prepare(pixels, torch.device("cpu"))
     torch.testing.assert_close(x, bgr)
     assert recipe.forget.freeze is not None
-    trunk, tail = split(network, recipe.forget.freeze)
+    trunk, tail = cut(network, recipe.forget.freeze)
     with torch.no_grad():
         kept = trunk(x)
         assert kept.shape == (2, 128, 14, 14)

@@ -12,6 +12,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from damnatio.backbones import BACKBONES
+from damnatio.backbones.cutting import cut
 from damnatio.cli.main import main
 from damnatio.forgetting import forgetting_job
 from damnatio.methods import METHODS
@@ -23,7 +24,7 @@ from damnatio.recipe.schema import Recipe
 from damnatio.support.errors import DamnatioError
 from damnatio.support.manifests import CHECKPOINT
 from damnatio.training.loop import Job, _Loop, fit
-from damnatio.training.trunks import Activations, keep_activations, split
+from damnatio.training.trunks import Activations, keep_activations
 from damnatio.workspace import Workspace
 from tests.conftest import TINY
 
@@ -40,7 +41,7 @@ def quiet(line: str) -> None: ...
 def test_tail_of_the_trunk_is_the_network(name: str, stage: str) -> None:
     torch.manual_seed(0)
     whole = new_backbone(name, 32, 24).eval()
-    trunk, tail = split(whole, stage)
+    trunk, tail = cut(whole, stage)
     x = torch.randn(3, 3, 32, 32).contiguous(memory_format=torch.channels_last)
     with torch.no_grad():
         torch.testing.assert_close(tail(trunk(x)), whole(x))
@@ -53,15 +54,15 @@ def test_tail_of_the_trunk_is_the_network(name: str, stage: str) -> None:
         assert all(parameter is all_of_it[name] for name, parameter in part.items())
 
 
-def test_stage_that_is_not_there_is_told_with_those_that_are_before_anything_runs() -> None:
-    with pytest.raises(DamnatioError, match=r"no stage 'layer5'.*conv1, bn1, prelu, layer1, layer2, layer3.*fc\.$"):
+def test_unknown_cut_point_is_refused_with_the_known_ones_before_anything_runs() -> None:
+    with pytest.raises(DamnatioError, match=r"no cut point 'layer5'.*conv1, bn1, prelu, layer1, layer2, layer3.*fc\.$"):
         load("demo", ["forget.freeze=layer5"])
     with pytest.raises(DamnatioError, match=r"no stage 'blocks.4'.*has patch_embed, blocks.0, .*blocks.3\.$"):
         load("demo", ["model.backbone=vit-tiny", "forget.freeze=blocks.4"])
     with pytest.raises(DamnatioError, match=r"no stage 'features'"):  # nothing would be left to train
         load("demo", ["forget.freeze=features"])
-    with pytest.raises(DamnatioError, match=r"a Bilinear is no sequence of stages and cannot be cut after 'x'"):
-        split(nn.Bilinear(2, 2, 2), "x")
+    with pytest.raises(DamnatioError, match=r"a Bilinear has no cut points, so 'x' cannot be one"):
+        cut(nn.Bilinear(2, 2, 2), "x")
 
 
 @pytest.mark.parametrize("name", BACKBONES.names())
@@ -70,7 +71,7 @@ def test_every_backbone_can_be_cut(name: str) -> None:
         whole = BACKBONES.get(name)(112, 512)
         inner = {"vit": "blocks.2", "mbf": "layers.3"}.get(name.split("-", maxsplit=1)[0])
         stage = inner or list(dict(whole.named_children()))[3]
-        trunk, tail = split(whole, stage)
+        trunk, tail = cut(whole, stage)
     assert list(trunk.parameters())
     assert list(tail.parameters())
 
@@ -100,7 +101,7 @@ class World:
 def test_kept_is_the_trunk_of_the_image_and_of_its_mirror_image(tmp_path: Path, name: str, stage: str) -> None:
     world = World(tmp_path / "run", f"model.backbone={name}", f"forget.freeze={stage}")
     kept = Activations(world.pipeline.trunk().path)
-    trunk, _ = split(load_backbone(world.original)[0], stage)
+    trunk, _ = cut(load_backbone(world.original)[0], stage)
     cpu = torch.device("cpu")
     rows = world.table.trained()[[5, 0, -1, 40]]
     mirrored = np.array([True, False, True, False])
@@ -188,13 +189,13 @@ def test_training_from_the_cache_is_training_the_tail(tmp_path: Path, name: str,
     def live(rounded: bool) -> Job:
         job = world.job("HD", None)
         assert job.whole is not None
-        job.backbone = Live(*split(job.whole, stage), rounded)
+        job.backbone = Live(*cut(job.whole, stage), rounded)
         return job
 
     cached = trained(world.job("HD", world.pipeline.trunk().path), "cached")
     exact, rounded = trained(live(rounded=False), "exact"), trained(live(rounded=True), "rounded")
     start = load_file(world.original / "model.safetensors")
-    trunk, tail = split(load_backbone(world.original)[0], stage)
+    trunk, tail = cut(load_backbone(world.original)[0], stage)
     assert cached.keys() == start.keys()
     assert all(torch.equal(cached[name], start[name]) for name in trunk.state_dict()), "the trunk stays as it is"
 

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from damnatio.backbones import BACKBONES
+from damnatio.backbones.cutting import CuttableSequence
 from damnatio.support.errors import DamnatioError
 
 WIDTHS = (64, 128, 256, 512)
@@ -52,8 +53,10 @@ class FullPrecisionLinear(nn.Linear):
             return super().forward(x.to(self.weight.dtype))
 
 
-class IResNet(nn.Sequential):
-    """N x 3 x size x size -> N x dim, with `depths` blocks of `widths` channels in the four stages."""
+class IResNet(CuttableSequence):
+    """N x 3 x size x size -> N x dim, with `depths` blocks of `widths` channels in the four layers."""
+
+    USUAL = "layer3"
 
     def __init__(self, depths: Sequence[int], widths: Sequence[int], size: int, dim: int) -> None:
         if size < 16:
@@ -108,11 +111,11 @@ def iresnet100(size: int, dim: int) -> nn.Module:
 
 @BACKBONES.register("iresnet-small")
 def iresnet_small(size: int, dim: int) -> nn.Module:
-    """One block a stage at half the width: minutes on a CPU."""
+    """One block per layer at half the width: minutes on a CPU."""
     return IResNet((1, 1, 1, 1), (32, 64, 128, 256), size, dim)
 
 
 @BACKBONES.register("iresnet-tiny")
 def iresnet_tiny(size: int, dim: int) -> nn.Module:
-    """One block a stage at a quarter of the width, for demonstrations and tests on a CPU."""
+    """One block per layer at a quarter of the width, for demonstrations and tests on a CPU."""
     return IResNet((1, 1, 1, 1), (16, 32, 64, 128), size, dim)

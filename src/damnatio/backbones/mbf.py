@@ -12,6 +12,7 @@ from collections import OrderedDict
 from torch import Tensor, nn
 
 from damnatio.backbones import BACKBONES
+from damnatio.backbones.cutting import CuttableSequence
 from damnatio.support.errors import DamnatioError
 
 
@@ -61,8 +62,10 @@ class Residuals(Layers):
 
 
 @BACKBONES.register("mbf")
-class Mbf(nn.Sequential):
+class Mbf(CuttableSequence):
     """InsightFace's MobileFaceNet: N x 3 x size x size -> N x dim in 2.1 M parameters at size 112, dim 512."""
+
+    USUAL = "layers.5"
 
     def __init__(self, size: int, dim: int) -> None:
         if size < 16:

@@ -12,6 +12,7 @@ from collections import OrderedDict
 from torch import Tensor, nn
 
 from damnatio.backbones import BACKBONES
+from damnatio.backbones.cutting import CuttableSequence
 from damnatio.support.errors import DamnatioError
 
 
@@ -65,8 +66,10 @@ class Residuals(nn.Module):
 
 
 @BACKBONES.register("mobilefacenet")
-class MobileFaceNet(nn.Sequential):
+class MobileFaceNet(CuttableSequence):
     """N x 3 x size x size -> N x dim in 1.2 M parameters at size 112, dim 512."""
+
+    USUAL = "conv_4"
 
     def __init__(self, size: int, dim: int) -> None:
         if size < 16:

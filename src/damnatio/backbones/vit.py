@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from damnatio.backbones import BACKBONES
+from damnatio.backbones.cutting import Cuttable, place_of
 from damnatio.support.errors import DamnatioError
 
 
@@ -90,7 +91,7 @@ class Block(nn.Module):
         return x
 
 
-class VisionTransformer(nn.Module):
+class VisionTransformer(nn.Module, Cuttable):
     """N x 3 x size x size -> N x dim, by `depth` blocks over (size // patch)² tokens of `width`.
 
     drop_path       rate of the last block; the rates rise linearly from 0 at the first
@@ -155,6 +156,16 @@ class VisionTransformer(nn.Module):
             out: Tensor = self.feature(t.flatten(1).to(self.pos_embed.dtype))
         return out
 
+    def cut_points(self) -> list[str]:
+        return ["patch_embed", *(f"blocks.{i}" for i in range(len(self.blocks)))]
+
+    def usual_cut(self) -> str:
+        return f"blocks.{len(self.blocks) * 3 // 4}"
+
+    def cut(self, point: str) -> tuple[nn.Module, nn.Module]:
+        blocks = place_of(point, self.cut_points())
+        return _Trunk(self, blocks), _Tail(self, blocks)
+
     def _through_blocks(self, t: Tensor) -> Tensor:
         for block in self.blocks:
             if self.checkpointing and self.training and torch.is_grad_enabled():
@@ -162,6 +173,36 @@ class VisionTransformer(nn.Module):
             else:
                 t = block(t)
         return t
+
+
+class _Trunk(nn.Module):
+    """The first blocks of a ViT: images -> tokens."""
+
+    def __init__(self, whole: VisionTransformer, blocks: int) -> None:
+        super().__init__()
+        self.patch_embed, self.pos_embed, self.blocks = whole.patch_embed, whole.pos_embed, whole.blocks[:blocks]
+
+    def forward(self, x: Tensor) -> Tensor:
+        t: Tensor = self.patch_embed(x) + self.pos_embed
+        for block in self.blocks:
+            t = block(t)
+        return t
+
+
+class _Tail(VisionTransformer):
+    """The other blocks and the head of a ViT, for tokens that bear their positions already. In training, tokens are
+    hidden from these blocks only: the trunk has seen them all."""
+
+    def __init__(self, whole: VisionTransformer, blocks: int) -> None:
+        nn.Module.__init__(self)
+        self.mask_ratio, self.checkpointing = whole.mask_ratio, whole.checkpointing
+        self.patch_embed = nn.Identity()  # type: ignore[assignment]
+        self.register_buffer("pos_embed", torch.zeros_like(whole.pos_embed[:, :1, :1]), persistent=False)
+        self.mask_token = whole.mask_token
+        self.blocks = nn.ModuleList()
+        for name, block in list(whole.blocks.named_children())[blocks:]:
+            self.blocks.add_module(name, block)
+        self.norm, self.feature = whole.norm, whole.feature
 
 
 def _pick(tokens: Tensor, index: Tensor) -> Tensor:

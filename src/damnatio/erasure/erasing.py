@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
+from damnatio.backbones.cutting import Cuttable
 from damnatio.faces.collection import parts_of
 from damnatio.methods import METHODS
 from damnatio.models.card import Card
@@ -25,7 +26,6 @@ from damnatio.recipe.schema import Recipe
 from damnatio.support.devices import device
 from damnatio.support.errors import DamnatioError
 from damnatio.support.tables import Table, codes_of
-from damnatio.training.trunks import usual_stage
 from damnatio.workspace import Workspace
 
 PEOPLE, RETAIN, DEVELOPMENT, TEST = "people", "retain", "development", "test"
@@ -106,7 +106,9 @@ def _sources(request: Request) -> dict[str, Path]:
 def _recipe(
     request: Request, network: nn.Module, faces: dict[str, Any], partitions: dict[str, Any], schedule: dict[str, Any]
 ) -> Recipe:
-    freeze = request.freeze or (usual_stage(network) if device().type == "cpu" else None)
+    freeze = request.freeze or (
+        network.usual_cut() if device().type == "cpu" and isinstance(network, Cuttable) else None
+    )
     rate = METHODS.get(request.method).Settings.model_fields["lr"].default
     own = {request.method: {"lr": HASTE * rate}}
     forget: dict[str, Any] = {"scales": [SCALE], "methods": [request.method], "settings": own, **schedule}

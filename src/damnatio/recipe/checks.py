@@ -14,9 +14,9 @@ def check_names(recipe: Recipe) -> None:
     if recipe.forget.freeze is not None:
         import torch
 
+        from damnatio.backbones.cutting import cut
         from damnatio.models.importing import import_model
-        from damnatio.training.trunks import split
 
         with torch.device("cpu" if backbone is None else "meta"):
             network = backbone(recipe.faces.size, recipe.model.dim) if backbone else import_model(recipe.model)[0]
-            split(network, recipe.forget.freeze)
+            cut(network, recipe.forget.freeze)

@@ -1,6 +1,6 @@
 """Between stages 4 and 5: the part of f* that no method changes, run once over every image that training reads.
 
-    f(x) = tail(trunk(x)),    trunk: the stages up to a named one, frozen and in evaluation mode
+    f(x) = tail(trunk(x)),    trunk: the layers up to a cut point, frozen and in evaluation mode
 
 The trunk gives an image the same activations at every step, so they are kept on disk, of the image and of its mirror
 image, in half precision; the training loop reads them where it would read pixels, and trains the tail.
@@ -8,7 +8,6 @@ image, in half precision; the training loop reads them where it would read pixel
 
 import math
 import shutil
-from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,94 +17,12 @@ from numpy.lib.format import write_array_header_1_0
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from damnatio.backbones.vit import VisionTransformer
 from damnatio.models.inputs import Inputs, Mask, Rows
-from damnatio.models.onnx.graph import GraphNetwork
 from damnatio.support.errors import DamnatioError
 from damnatio.support.manifests import checked
 from damnatio.support.progress import progress
 
 ACTIVATIONS, ROWS = "activations.npy", "rows.npy"
-
-
-def split(backbone: nn.Module, stage: str) -> tuple[nn.Module, nn.Module]:
-    """(trunk, tail), the trunk up to and including `stage`. Both hold the parameters of the backbone itself, under
-    the names they have there, and are in its mode."""
-    trunk, tail = _cut(backbone, stage)
-    return trunk.train(backbone.training), tail.train(backbone.training)
-
-
-def usual_stage(backbone: nn.Module) -> str | None:
-    """Where a network is cut if nobody says it: with about the last quarter of its depth left to train."""
-    if isinstance(backbone, VisionTransformer):
-        return f"blocks.{len(backbone.blocks) * 3 // 4}"
-    if isinstance(backbone, GraphNetwork):
-        stages = backbone.stages()
-        return stages[len(stages) * 3 // 4] if stages else None
-    names = {name for name, _ in backbone.named_children()}
-    return next((stage for stage in ("conv_4", "layer3", "layers.5") if stage.split(".")[0] in names), None)
-
-
-def _cut(backbone: nn.Module, stage: str) -> tuple[nn.Module, nn.Module]:
-    if isinstance(backbone, VisionTransformer):
-        names = ["patch_embed", *(f"blocks.{i}" for i in range(len(backbone.blocks)))]
-        blocks = _place(stage, names)
-        return _Tokens(backbone, blocks), _AfterTokens(backbone, blocks)
-    if isinstance(backbone, GraphNetwork):
-        _place(stage, backbone.stages())
-        return backbone.cut(stage)
-    if not isinstance(backbone, nn.Sequential):
-        raise DamnatioError(
-            f"forget.freeze: a {type(backbone).__name__} is no sequence of stages and cannot be cut after '{stage}'."
-        )
-    children = list(backbone.named_children())
-    outer, _, inner = stage.partition(".")
-    if inner:  # within a stage that is a sequence itself
-        place = _place(outer, [name for name, _ in children])
-        first, second = _cut(children[place][1], inner)
-        before, after = children[:place], children[place + 1 :]
-        return (
-            nn.Sequential(OrderedDict([*before, (outer, first)])),
-            nn.Sequential(OrderedDict([(outer, second), *after])),
-        )
-    cut = _place(stage, [name for name, _ in children[:-1]]) + 1
-    return nn.Sequential(OrderedDict(children[:cut])), nn.Sequential(OrderedDict(children[cut:]))
-
-
-def _place(stage: str, names: list[str]) -> int:
-    if stage not in names:
-        raise DamnatioError(f"forget.freeze: there is no stage '{stage}'. This network has {', '.join(names)}.")
-    return names.index(stage)
-
-
-class _Tokens(nn.Module):
-    """The first blocks of a ViT: images -> tokens."""
-
-    def __init__(self, whole: VisionTransformer, blocks: int) -> None:
-        super().__init__()
-        self.patch_embed, self.pos_embed, self.blocks = whole.patch_embed, whole.pos_embed, whole.blocks[:blocks]
-
-    def forward(self, x: Tensor) -> Tensor:
-        t: Tensor = self.patch_embed(x) + self.pos_embed
-        for block in self.blocks:
-            t = block(t)
-        return t
-
-
-class _AfterTokens(VisionTransformer):
-    """The other blocks and the head of a ViT, for tokens that bear their positions already. In training, tokens are
-    hidden from these blocks only: the trunk has seen them all."""
-
-    def __init__(self, whole: VisionTransformer, blocks: int) -> None:
-        nn.Module.__init__(self)
-        self.mask_ratio, self.checkpointing = whole.mask_ratio, whole.checkpointing
-        self.patch_embed = nn.Identity()  # type: ignore[assignment]
-        self.register_buffer("pos_embed", torch.zeros_like(whole.pos_embed[:, :1, :1]), persistent=False)
-        self.mask_token = whole.mask_token
-        self.blocks = nn.ModuleList()
-        for name, block in list(whole.blocks.named_children())[blocks:]:
-            self.blocks.add_module(name, block)
-        self.norm, self.feature = whole.norm, whole.feature
 
 
 def keep_activations(
@@ -131,7 +48,7 @@ def keep_activations(
                 both = np.stack([run(part, False), run(part, True)], axis=1)
                 if not np.isfinite(both).all():
                     raise DamnatioError(
-                        "The trunk's activations exceed what half precision holds (65,504): freeze another stage."
+                        "The trunk's activations exceed what half precision holds (65,504): freeze another cut point."
                     )
                 file.write(np.ascontiguousarray(both).data)
                 advance(len(part))
@@ -144,7 +61,7 @@ def _check_room(size: int, images: int, folder: Path, say: Callable[[str], None]
     if size > free:
         raise DamnatioError(
             f"The trunk's activations take {size / 1e9:.2f} GB and the disk of {folder} has {free / 1e9:.2f} GB left: "
-            "make room, or freeze a stage that gives smaller maps."
+            "make room, or freeze a cut point that gives smaller maps."
         )
 
 

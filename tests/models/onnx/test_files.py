@@ -13,10 +13,10 @@ from onnx import TensorProto, helper
 from safetensors.torch import save_file
 from torch import nn
 
+from damnatio.backbones.cutting import cut
 from damnatio.models.onnx.files import embedding_size, parity_of, read_network, write_network
 from damnatio.models.onnx.operators import OPERATORS
 from damnatio.support.errors import DamnatioError
-from damnatio.training.trunks import split
 from tests.models.onnx.world import exported, nudge, settled, small_model
 
 RNG = np.random.default_rng(0)
@@ -353,14 +353,14 @@ def test_a_graph_is_cut_where_all_that_follows_is_made_of_one_value(name: str, t
     exported(name, 32, 16, tmp_path / "f.onnx", traced=traced)
     network = read_network(tmp_path / "f.onnx")[0]
     x = torch.rand(3, 3, 32, 32)
-    stages = network.stages()
-    assert len(stages) > 5
-    for stage in stages:
-        trunk, tail = split(network, stage)
+    points = network.cut_points()
+    assert len(points) > 5
+    for stage in points:
+        trunk, tail = cut(network, stage)
         torch.testing.assert_close(tail(trunk(x)), network(x))
         assert len([*trunk.parameters(), *tail.parameters()]) == len(list(network.parameters()))
         assert set(tail.state_dict()) <= set(network.state_dict())
     tail.train()
     assert all(parameter is dict(network.named_parameters())[key] for key, parameter in tail.named_parameters())
-    with pytest.raises(DamnatioError, match=r"there is no stage 'layer9'. This network has "):
-        split(network, "layer9")
+    with pytest.raises(DamnatioError, match=r"there is no cut point 'layer9'. This network has "):
+        cut(network, "layer9")

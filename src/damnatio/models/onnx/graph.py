@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from damnatio.backbones.cutting import Cuttable, place_of
 from damnatio.models.onnx.operators import OPERATORS
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class Interpreter(nn.Module):
         return out
 
 
-class GraphNetwork(Interpreter):
+class GraphNetwork(Interpreter, Cuttable):
     """The network of an ONNX model: N x 3 x size x size -> N x dim. It takes the model over as its skeleton."""
 
     def __init__(self, model: "ModelProto") -> None:
@@ -100,7 +101,7 @@ class GraphNetwork(Interpreter):
             if tensor.name in weights or tensor.name in self._norm_tensors:
                 _clear(tensor)  # it is a parameter now: kept once
 
-    def stages(self) -> list[str]:
+    def cut_points(self) -> list[str]:
         """The values that everything after them is made of, in order: where the network can be cut in two."""
         made, found = self._made(), []
         last = {name: place for place, step in enumerate(self._steps) for name in step.inputs if name in made}
@@ -111,14 +112,18 @@ class GraphNetwork(Interpreter):
                 found.append(step.outputs[0])
         return found
 
-    def cut(self, stage: str) -> tuple[Interpreter, Interpreter]:
-        """(up to a stage, after it); both hold the parameters of this network, under their names."""
+    def usual_cut(self) -> str | None:
+        points = self.cut_points()
+        return points[len(points) * 3 // 4] if points else None
+
+    def cut(self, point: str) -> tuple[Interpreter, Interpreter]:
+        place_of(point, self.cut_points())
         made = self._made()
-        place = next(place for place, step in enumerate(self._steps) if stage in step.outputs)
+        place = next(place for place, step in enumerate(self._steps) if point in step.outputs)
         after = [step for step in self._steps[place + 1 :] if made.intersection(step.outputs)]
         constant = [step for step in self._steps if not made.intersection(step.outputs)]
         before = [step for step in self._steps[: place + 1] if made.intersection(step.outputs)]
-        return self._part(self.input, stage, constant + before), self._part(stage, self.output, constant + after)
+        return self._part(self.input, point, constant + before), self._part(point, self.output, constant + after)
 
     def _made(self) -> set[str]:
         """The values that depend on the image."""
