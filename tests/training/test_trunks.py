@@ -57,9 +57,9 @@ def test_tail_of_the_trunk_is_the_network(name: str, stage: str) -> None:
 def test_unknown_cut_point_is_refused_with_the_known_ones_before_anything_runs() -> None:
     with pytest.raises(DamnatioError, match=r"no cut point 'layer5'.*conv1, bn1, prelu, layer1, layer2, layer3.*fc\.$"):
         load("demo", ["forget.freeze=layer5"])
-    with pytest.raises(DamnatioError, match=r"no stage 'blocks.4'.*has patch_embed, blocks.0, .*blocks.3\.$"):
+    with pytest.raises(DamnatioError, match=r"no cut point 'blocks.4'.*has patch_embed, blocks.0, .*blocks.3\.$"):
         load("demo", ["model.backbone=vit-tiny", "forget.freeze=blocks.4"])
-    with pytest.raises(DamnatioError, match=r"no stage 'features'"):  # nothing would be left to train
+    with pytest.raises(DamnatioError, match=r"no cut point 'features'"):  # nothing would be left to train
         load("demo", ["forget.freeze=features"])
     with pytest.raises(DamnatioError, match=r"a Bilinear has no cut points, so 'x' cannot be one"):
         cut(nn.Bilinear(2, 2, 2), "x")
