@@ -2,19 +2,38 @@
 PYTHON ?= python3
 VENV := .venv
 CLIENT := .venv-insightface
+LOWEST := .venv-lowest
 READY := $(VENV)/.ready
 RUN := $(VENV)/bin
 
-.PHONY: demo test test-fast test-insightface check format results bench-frames bench-faces bench-eval bench-paper-eval bench-peers clean
+.PHONY: demo test test-unit test-cli test-fast test-lowest test-insightface check format results bench-frames bench-faces bench-eval bench-paper-eval bench-peers clean
 
 demo: $(READY)  ## the whole experiment on rendered faces: runs/demo/report/index.html
 	$(RUN)/damnatio demo
+	@echo
+	@echo "Next:"
+	@echo "  open runs/demo/report/index.html             every table and figure, on one page"
+	@echo "  $(RUN)/damnatio findings runs/demo        the paper's eight findings, judged on this run"
+	@echo "  $(RUN)/damnatio --help                    all verbs; erase takes a model of your own"
 
-test: $(READY)  ## every test, the demo's own experiment included
-	$(RUN)/python -m pytest -n 2 --dist loadgroup
+test: $(READY)  ## every test, the demo's own experiment included; prints the twenty slowest
+	$(RUN)/python -m pytest -n 2 --dist loadgroup --durations=20
 
-test-fast: $(READY)  ## all but the whole runs
+test-unit: $(READY)  ## no run at all: functions, parts and contracts
+	$(RUN)/python -m pytest -n 2 --dist loadgroup -m "not slow and not cli"
+
+test-cli: $(READY)  ## small runs, through the command line or through the stages
+	$(RUN)/python -m pytest -n 2 --dist loadgroup -m "cli and not slow"
+
+test-fast: $(READY)  ## all but the demo's own experiment
 	$(RUN)/python -m pytest -n 2 --dist loadgroup -m "not slow"
+
+test-lowest: $(READY)  ## the unit tests on the oldest versions that pyproject.toml allows; TORCH=2.5.0 takes that torch, too
+	test -x $(LOWEST)/bin/python || $(PYTHON) -m venv $(LOWEST)
+	$(RUN)/python .ci/lowest.py $(if $(TORCH),torch==$(TORCH)) > $(LOWEST)/constraints.txt
+	PIP_CONSTRAINT=$(LOWEST)/constraints.txt $(LOWEST)/bin/pip install --quiet --disable-pip-version-check torch
+	PIP_CONSTRAINT=$(LOWEST)/constraints.txt $(LOWEST)/bin/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(LOWEST)/bin/python -m pytest -n 2 --dist loadgroup -m "not slow and not cli"
 
 test-insightface: $(READY)  ## what we export, loaded by InsightFace itself, in an environment of its own
 	test -x $(CLIENT)/bin/python || $(PYTHON) -m venv $(CLIENT)
@@ -59,4 +78,4 @@ $(READY): pyproject.toml constraints.txt
 	@touch $(READY)
 
 clean:  ## forget the environment; runs/ stays
-	rm -rf $(VENV) $(CLIENT)
+	rm -rf $(VENV) $(CLIENT) $(LOWEST)

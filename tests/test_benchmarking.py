@@ -19,6 +19,8 @@ from damnatio.metrics.verification import acceptance_rate, threshold_at
 from damnatio.models import Card, load_backbone, new_backbone, save_model
 from damnatio.score_files import read_scores
 
+pytestmark = pytest.mark.cli
+
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -60,6 +60,7 @@ def test_the_better_order_is_told(people: Path) -> None:
         assert ("WARNING: RGB is better than the declared BGR" in text(declared, swapped)) == warned
 
 
+@pytest.mark.cli
 def test_verb_reports_both_orders(people: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from tests.exchange.world import settled
 

@@ -57,6 +57,7 @@ def test_onnx_is_one_file_for_any_number_of_images_with_its_parity_recorded(tmp_
     assert not network.training
 
 
+@pytest.mark.cli
 def test_graph_goes_out_as_the_graph_it_was_and_as_nothing_else(tmp_path: Path) -> None:
     exported("mobilefacenet", 32, 16, tmp_path / "old.onnx", traced=True)
     network, card = import_model(ModelSettings(weights=tmp_path / "old.onnx"), 32)
@@ -96,6 +97,7 @@ def test_card_that_is_none_is_told(content: str, tmp_path: Path) -> None:
         import_model(ModelSettings(weights=tmp_path / "f.pth"))
 
 
+@pytest.mark.cli
 def test_faults_of_the_verb_are_sentences(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     export(settled("iresnet-tiny", 32, 16), CARD, tmp_path / "f.pth")
     source = str(tmp_path / "f.pth")

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnxruntime
+import pytest
 import torch
 
 from damnatio.models import load_backbone, load_card
@@ -13,6 +14,8 @@ from damnatio.recipe import load
 from damnatio.workspace import Workspace
 from tests.conftest import TINY
 from tests.exchange.world import exported
+
+pytestmark = pytest.mark.cli
 
 
 def test_an_onnx_model_forgets_and_takes_its_old_place(tmp_path: Path) -> None:

@@ -21,6 +21,8 @@ from damnatio.tables import Table
 from damnatio.workspace import Workspace
 from tests.conftest import TINY
 
+pytestmark = pytest.mark.cli
+
 SETTINGS = [*TINY, "forget.methods=[HD]", "evaluate.replicates=30"]
 
 

@@ -38,6 +38,7 @@ def _equal(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
     return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 
 
+@pytest.mark.cli
 @pytest.mark.parametrize(
     ("verb", "stage", "backbone"),
     [
@@ -102,6 +103,7 @@ def _loop(world: tuple[Recipe, Pipeline], folder: Path) -> _Loop:
     )
 
 
+@pytest.mark.cli
 def test_a_broken_loss_stops_names_the_step_and_keeps_the_last_checkpoint(
     world: tuple[Recipe, Pipeline], tmp_path: Path
 ) -> None:
@@ -121,6 +123,7 @@ def test_a_broken_loss_stops_names_the_step_and_keeps_the_last_checkpoint(
     assert _loop(world, tmp_path / "job")._resume() == 2
 
 
+@pytest.mark.cli
 def test_a_checkpoint_holds_everything(world: tuple[Recipe, Pipeline], tmp_path: Path) -> None:
     loop = _loop(world, tmp_path / "job")
     loop._step(0, loop.batches[0])
@@ -131,6 +134,7 @@ def test_a_checkpoint_holds_everything(world: tuple[Recipe, Pipeline], tmp_path:
     assert sum(name.startswith("optimiser.") for name in names) == len(trained)
 
 
+@pytest.mark.cli
 def test_bf16_trains_with_margins_in_fp32(world: tuple[Recipe, Pipeline], tmp_path: Path) -> None:
     recipe, pipeline = world
     narrow = recipe.model_copy(update={"train": recipe.train.model_copy(update={"precision": "bf16"})})
@@ -141,6 +145,7 @@ def test_bf16_trains_with_margins_in_fp32(world: tuple[Recipe, Pipeline], tmp_pa
     assert losses[0] != losses[1]
 
 
+@pytest.mark.cli
 def test_training_lowers_the_loss(tmp_path: Path, tiny: list[str]) -> None:
     run = tmp_path / "run"
     assert (
@@ -151,6 +156,7 @@ def test_training_lowers_the_loss(tmp_path: Path, tiny: list[str]) -> None:
     assert sum(losses[-5:]) < 0.6 * sum(losses[:5])
 
 
+@pytest.mark.cli
 def test_gradient_clipping_bounds_the_step(world: tuple[Recipe, Pipeline], tmp_path: Path) -> None:
     recipe, pipeline = world
     tight = recipe.train.model_copy(update={"clip": 1e-6, "weight_decay": 0.0, "momentum": 0.0})
