@@ -28,9 +28,9 @@ test-cli: $(READY)  ## small runs, through the command line or through the stage
 test-fast: $(READY)  ## all but the demo's own experiment
 	$(RUN)/python -m pytest -n 2 --dist loadgroup -m "not slow"
 
-test-lowest: $(READY)  ## the unit tests on the oldest versions that pyproject.toml allows; TORCH=2.5.0 takes that torch, too
+test-lowest:  ## the unit tests on the oldest versions that pyproject.toml allows; TORCH=2.5.0 takes that torch, too
 	test -x $(LOWEST)/bin/python || $(PYTHON) -m venv $(LOWEST)
-	$(RUN)/python .ci/lowest.py $(if $(TORCH),torch==$(TORCH)) > $(LOWEST)/constraints.txt
+	$(PYTHON) .ci/lowest.py $(if $(TORCH),torch==$(TORCH)) > $(LOWEST)/constraints.txt
 	PIP_CONSTRAINT=$(LOWEST)/constraints.txt $(LOWEST)/bin/pip install --quiet --disable-pip-version-check torch
 	PIP_CONSTRAINT=$(LOWEST)/constraints.txt $(LOWEST)/bin/pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	$(LOWEST)/bin/python -m pytest -n 2 --dist loadgroup -m "not slow and not cli"

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 
 import faiss
+import history
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -23,6 +24,8 @@ from damnatio.scanning import Kind, Units, fastest_kind, on_grid, top_two
 from damnatio.tails import scan_tail
 
 TARGETS = (1e-4, 1e-2)
+RATIOS: dict[str, float] = {}
+"""time of each peer to ours, as `show` printed them"""
 PEAK = """
 import sys
 import numpy as np
@@ -62,6 +65,8 @@ def show(title: str, times: dict[str, float], ours: str) -> None:
     for name, seconds in times.items():
         ratio = "" if name == ours else f"   ours is {seconds / times[ours]:.2f} x as fast"
         print(f"  {name:<44} {seconds:8.2f} s{ratio}")
+        if name != ours:
+            RATIOS[f"{title}: {name}"] = seconds / times[ours]
 
 
 def bare_product(a: torch.Tensor, b: torch.Tensor) -> Callable[[], None]:
@@ -181,6 +186,7 @@ def main() -> None:
     peak_memory(o.vectors, o.dim)
     threshold_from_scores(o.scores, o.rounds)
     distance(o.scores, o.rounds)
+    history.append("evaluation", RATIOS, rounds=o.rounds)
 
 
 if __name__ == "__main__":
