@@ -82,8 +82,14 @@ def test_every_command_of_the_readme_is_one_that_there_is() -> None:
     for command in commands:
         words = command.replace("...", "").split()
         options = parser().parse_args(words)
-        recipe = getattr(options, "recipe", "demo")
+        recipe = getattr(options, "recipe", None) or "demo"
         assert recipe == "my.yaml" or (configs() / f"{recipe}.yaml").exists() or (ROOT / recipe).exists(), command
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_of_the_documents_is_understood(page: Path) -> None:
+    for command in COMMAND.findall(page.read_text()):
+        parser().parse_args(command.replace("...", "").split())
 
 
 def test_every_target_of_make_in_the_documents_is_one_that_there_is() -> None:
