@@ -2,8 +2,8 @@
 
 usage: python .ci/lowest.py [NAME==VERSION ...] > constraints.txt
 
-torch is large and its old builds are not on every index: it stays the pinned one of constraints.txt unless named. Tools
-that no test imports (ruff, mypy) stay free.
+torch is large and its old builds are not on every index: it stays the pinned one of constraints.txt unless named, and so
+does onnxscript, of which each torch needs a version as new as itself. Tools that no test imports stay free.
 """
 
 import re
@@ -13,6 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 FREE = ("ruff", "mypy")
+TOGETHER = ("torch", "onnxscript")
 BOUND = re.compile(r"([A-Za-z0-9._-]+)(?:\[[^]]*\])?\s*>=\s*([0-9][^,;\s]*)")
 
 
@@ -26,7 +27,9 @@ def lowest() -> dict[str, str]:
 
 def main(chosen: list[str]) -> None:
     pinned = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text().split() if "==" in line)
-    versions = {**lowest(), "torch": pinned["torch"], **dict(word.split("==") for word in chosen)}
+    named = dict(word.split("==") for word in chosen)
+    kept = {} if "torch" in named else {name: pinned[name] for name in TOGETHER}
+    versions = {**lowest(), **kept, **named}
     for name, version in sorted(versions.items()):
         if name not in FREE:
             print(f"{name}=={version}")
