@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from hypothesis import HealthCheck, settings
 from numpy.typing import NDArray
 from PIL import Image
 
@@ -58,3 +59,8 @@ def face_folder(tmp_path: Path) -> Path:
             pixels: NDArray[np.uint8] = np.clip(colour + pattern, 0, 255).astype(np.uint8)
             Image.fromarray(pixels).save(folder / f"{number}.png")
     return root
+
+
+# Hypothesis times each example unless told not to, and a busy machine would fail tests that hold.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
