@@ -2,8 +2,8 @@
 
 usage: python .ci/lowest.py [NAME==VERSION ...] > constraints.txt
 
-torch is large and its old builds are not on every index: it stays the pinned one of constraints.txt unless named, and so
-does onnxscript, of which each torch needs a version as new as itself. Tools that no test imports stay free.
+torch is large and its old builds are not on every index: it stays the pinned one of constraints.txt unless named, and
+so does onnxscript, of which each torch needs a version as new as itself. Tools that no test imports stay free.
 """
 
 import re
