@@ -5,8 +5,9 @@ CLIENT := .venv-insightface
 LOWEST := .venv-lowest
 READY := $(VENV)/.ready
 RUN := $(VENV)/bin
+SECONDS ?= 60
 
-.PHONY: demo test test-unit test-cli test-fast test-lowest test-insightface check format results bench-frames bench-faces bench-eval bench-paper-eval bench-peers clean
+.PHONY: demo test test-unit test-cli test-fast test-lowest test-insightface fuzz check format results bench-frames bench-faces bench-eval bench-paper-eval bench-peers clean
 
 demo: $(READY)  ## the whole experiment on rendered faces: runs/demo/report/index.html
 	$(RUN)/damnatio demo
@@ -39,6 +40,9 @@ test-insightface: $(READY)  ## what we export, loaded by InsightFace itself, in 
 	test -x $(CLIENT)/bin/python || $(PYTHON) -m venv $(CLIENT)
 	PIP_CONSTRAINT=constraints.txt $(CLIENT)/bin/pip install --quiet --disable-pip-version-check insightface onnxruntime
 	DAMNATIO_INSIGHTFACE_PYTHON=$(CLIENT)/bin/python $(RUN)/python -m pytest -n 0 -rA tests/test_insightface_client.py
+
+fuzz: $(READY)  ## every reader fed damaged files; SECONDS=1800 for half an hour
+	$(RUN)/python -m fuzz --seconds $(SECONDS)
 
 check: $(READY)  ## style and types
 	$(RUN)/ruff format --check .

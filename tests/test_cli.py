@@ -3,9 +3,11 @@
 import csv
 import errno
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -218,6 +220,36 @@ def test_a_mistake_gets_one_sentence(
     assert error.count("\n") == 1
 
 
+def test_a_call_that_computes_nothing_leaves_nothing(
+    tmp_path: Path, tiny: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "faces" / "somebody").mkdir(parents=True)
+    (tmp_path / "faces/somebody/1.png").write_bytes(b"nothing")
+    before = sorted(tmp_path.rglob("*"))
+    for words in (
+        ["forget.methods=[HDD]"],
+        ["faces={source: folder, root: nowhere}"],
+        ["faces={source: folder, root: faces}"],
+        ["model.weights=nowhere.onnx", "faces={source: folder, root: nowhere}"],
+    ):
+        assert main(["run", "demo", *tiny, *(word for setting in words for word in ("--set", setting))]) == 2
+        assert sorted(tmp_path.rglob("*")) == before
+    assert main(["forget", "nowhere.onnx", "faces", "faces"]) == 2
+    for verb in (["run", "demo", "--run", ""], ["forget", "a", "b", "c", "--out", " "]):
+        with pytest.raises(SystemExit) as stopped:
+            main(verb)
+        assert stopped.value.code == 2
+        assert "the name of a folder, and here it is empty" in capsys.readouterr().err
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_stage_that_refuses_leaves_no_folder(tmp_path: Path, tiny: list[str]) -> None:
+    run = ["run", "demo", "--run", str(tmp_path / "run"), *tiny, "--set", "partitions.test=500"]
+    assert main(run) == 2
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [".lock", "1-faces", "2-captures"]
+
+
 def test_empty_and_unreadable_folders_get_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     empty, unreadable = tmp_path / "empty", tmp_path / "unreadable"
     (unreadable / "somebody").mkdir(parents=True)
@@ -265,6 +297,74 @@ def test_a_run_without_a_method_reports_the_original_alone(tmp_path: Path, tiny:
     assert {row["method"] for row in results(tmp_path / "run")} == {"original", "FT"}
 
 
+def shown(run: Path) -> list[str]:
+    return list(dict.fromkeys(f"{row['scale']} {row['method']}" for row in results(run)))
+
+
+def test_the_report_keeps_what_was_finished_before_for_the_same_recipe(
+    finished: Path, tmp_path: Path, tiny: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = shutil.copytree(finished, tmp_path / "run")
+    whole = (run / "report/results.csv").read_bytes()
+    first = ["S1 original", "S1 HD", "S1 OF", "S2 original", "S2 HD", "S2 OF"]
+    assert shown(run) == first
+
+    def again(*settings: str) -> str:
+        capsys.readouterr()
+        words = [word for setting in settings for word in ("--set", setting)]
+        assert main(["run", "demo", "--run", str(run), *tiny, *words]) == 0
+        return capsys.readouterr().out
+
+    out = again("forget.methods=[OF]", "forget.scales=[S1]")
+    (line,) = [line for line in out.splitlines() if " kept " in line]
+    assert "kept     S1 HD, S2 HD, S2 OF, S2 original: finished before, with the same settings" in line
+    assert not [line for line in out.splitlines() if " s " in line and not line.startswith("report")]
+    assert (run / "report/results.csv").read_bytes() == whole
+    assert "HD" in out.split("Verification and identification")[1], "the terminal shows them as well"
+
+    again("forget.methods=[FT]", "forget.scales=[S2]")
+    assert shown(run) == [*first, "S2 FT"]
+    assert "nan → nan" not in (run / "report/index.html").read_text(), "FT was not evaluated at the first scale"
+
+
+def test_the_report_names_what_it_keeps_and_lets_go_of_what_was_deleted(
+    finished: Path, tmp_path: Path, tiny: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from damnatio.reporting import RESULTS, WARNINGS, long_results
+
+    def numbers_alone(recipe: Any, faces: Any, inputs: Any, evaluated: Any, folder: Path) -> None:
+        for table, name in zip(long_results("tiny", evaluated), (RESULTS, WARNINGS), strict=True):
+            table.write_csv(folder / name)
+
+    monkeypatch.setattr("damnatio.reporting.write_report", numbers_alone)
+    run = shutil.copytree(finished, tmp_path / "run")
+
+    def again(*settings: str) -> list[str]:
+        words = [word for setting in settings for word in ("--set", setting)]
+        assert main(["run", "demo", "--run", str(run), *tiny, *words]) == 0
+        return shown(run)
+
+    second = ["S2 original", "S2 HD", "S2 OF"]
+    mine = ["forget.methods=[mine]", "forget.settings.mine={method: FT, lr: 0.001}"]
+    assert again(*mine) == ["S1 original", "S1 HD", "S1 OF", "S1 mine", *second]
+    # the recipe knows no `mine`: its settings are those of the last report
+    assert again("forget.methods=[OF]") == ["S1 original", "S1 HD", "S1 OF", "S1 mine", *second]
+    listed = json.loads((run / "report/stage.json").read_text())
+    assert listed["settings"]["recipe"]["forget"]["methods"] == ["HD", "OF", "mine"]
+    assert listed["settings"]["recipe"]["forget"]["settings"]["mine"] == {"method": "FT", "lr": 0.001}
+    assert {"S1-mine", "S2-OF"} <= listed["inputs"].keys()
+
+    for folder in (*run.glob("7-evaluate/S?-HD-*"), *run.glob("7-evaluate/S1-mine-*")):
+        shutil.rmtree(folder)
+    kept = ["S1 original", "S1 OF", "S2 original", "S2 OF"]
+    assert again("forget.methods=[OF]", "forget.scales=[S2]") == kept
+
+    capsys.readouterr()
+    assert again("forget.methods=[OF]", "evaluate.operating_points=[0.05]") == kept[:2], "another recipe otherwise"
+    assert " kept " not in capsys.readouterr().out
+    assert again("forget.methods=[OF]") == kept
+
+
 def test_an_edited_method_is_trained_anew_and_the_others_are_not(
     tmp_path: Path, tiny: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -289,3 +389,50 @@ def test_a_methods_fingerprint_covers_what_it_builds_on() -> None:
     frame = {module.__name__ for module in _parts_behind(sys.modules[METHODS.get("OF").__module__])}
     assert "damnatio.frames" in frame
     assert "damnatio.recipe" not in frame
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        RuntimeError("[enforce fail at alloc_cpu.cpp:124] err == 0. DefaultCPUAllocator: can't allocate memory"),
+        RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB"),
+    ],
+)
+def test_memory_that_ends_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Exception
+) -> None:
+    """torch raises a RuntimeError where Python has a MemoryError."""
+    from damnatio.pipeline import Pipeline
+
+    def fail(pipeline: Pipeline) -> None:
+        raise error
+
+    monkeypatch.setattr(Pipeline, "captures", fail)
+    assert main(["captures", "demo", "--run", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.startswith("damnatio: Out of memory. Lower the batch")
+
+
+def test_a_recipe_of_one_scale_runs_at_that_scale(tmp_path: Path, tiny: list[str]) -> None:
+    """Nobody has to name a scale twice: the paper's second one is no default of a recipe that has one."""
+    recipe = tmp_path / "one.yaml"
+    recipe.write_text("faces: {source: synthetic}\nmodel: {backbone: iresnet-tiny}\n")
+    words = [*tiny, "--set", "partitions.scales={S1: 3}", "--set", "forget.methods=[]"]
+    assert main(["run", str(recipe), "--run", str(tmp_path / "run"), *words]) == 0
+    assert {row["scale"] for row in results(tmp_path / "run")} == {"S1"}
+
+
+def test_output_that_cannot_be_written_is_told_by_its_own_name(
+    tmp_path: Path, tiny: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not by that of the temporary file beside it."""
+    from damnatio.pipeline import Pipeline
+    from damnatio.workspace import write_atomically
+
+    (tmp_path / "file").write_text("x")
+    words = ["faces", "demo", "--run", str(tmp_path / "run"), *tiny, "--sheet"]
+    assert main([*words, str(tmp_path / "file/x.png")]) == 2
+    assert capsys.readouterr().err == f"damnatio: {tmp_path / 'file'} is a file where a folder is expected.\n"
+    monkeypatch.setattr(Pipeline, "faces", lambda pipeline: write_atomically(tmp_path / "run", "x"))
+    assert main([*words, "x.png"]) == 2
+    assert capsys.readouterr().err == f"damnatio: {tmp_path / 'run'}: Is a directory.\n"

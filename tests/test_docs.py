@@ -9,14 +9,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from damnatio.arguments import parser
 from damnatio.backbones import BACKBONES
 from damnatio.cli import main
 from damnatio.faces import SOURCES
 from damnatio.methods import METHODS
-from damnatio.recipe import configs
+from damnatio.recipe import configs, load
 
 ROOT = Path(__file__).resolve().parents[1]
 COMMAND = re.compile(r"^(?:\.venv/bin/)?damnatio ([^\n#]+)", flags=re.MULTILINE)
@@ -97,6 +99,32 @@ def test_every_target_of_make_in_the_documents_is_one_that_there_is() -> None:
     for page in PAGES:
         for target in re.findall(r"(?:^|`)make ([a-z][\w-]*)", page.read_text(), flags=re.MULTILINE):
             assert target in targets, f"{page.name}: make {target}"
+
+
+@pytest.mark.cli
+def test_the_recipe_of_the_readme_suits_as_many_people_as_it_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its own words, on a folder of just these people; only the size of the images is another."""
+    text = (ROOT / "README.md").read_text()
+    recipe = tmp_path / "my.yaml"
+    recipe.write_text(re.search(r"```yaml\n(# my.yaml\n.*?)```", text, re.DOTALL)[1])  # type: ignore[index]
+    said = re.search(r"This one takes (\d+) people with four images or more: (\d+) to forget, (\d+) to test on", text)
+    assert said
+    people, forget, test = map(int, said.groups())
+    assert people < 1000  # what a person may have at hand
+    counts = load(recipe).partitions
+    needed = counts.retain + counts.test + counts.development + counts.distractors + max(counts.scales.values())
+    assert (people, forget, test) == (needed, max(counts.scales.values()), counts.test)
+    rng = np.random.default_rng(0)
+    for person in range(people):
+        (tmp_path / f"faces/{person}").mkdir(parents=True)
+        for number in range(4):
+            pixels = rng.integers(0, 256, (16, 16, 3), np.uint8)
+            Image.fromarray(pixels).save(tmp_path / f"faces/{person}/{number}.bmp")
+    words = ["--set", f"faces.root={tmp_path / 'faces'}", "--set", "faces.size=16", "--run", str(tmp_path / "run")]
+    assert main(["partitions", str(recipe), *words]) == 0
+    assert f'"F": {forget}' in capsys.readouterr().out
 
 
 def test_every_link_of_the_documents_leads_somewhere() -> None:

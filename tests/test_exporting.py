@@ -88,7 +88,7 @@ def test_card_of_another_file_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", ["{", '{"backbone": "x"}', '{"backbone": "x", "dim": 8, "size": 8, "colour": "rgb"}']
+    "content", ["{", "[" * 20_000, '{"backbone": "x"}', '{"backbone": "x", "dim": 8, "size": 8, "colour": "rgb"}']
 )
 def test_card_that_is_none_is_told(content: str, tmp_path: Path) -> None:
     export(settled("iresnet-tiny", 32, 16), CARD, tmp_path / "f.pth")

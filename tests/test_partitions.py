@@ -203,17 +203,20 @@ def test_counts_against_a_recount(table: Table) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("setting", "change", "words"),
     [
-        ({"test": 99}, "99 test identities with at least 4 images"),
-        ({"development": 99}, "99 development identities with at least 4 images"),
-        ({"scales": {"S1": 99}}, "99 forget identities with at least 5 capture instances"),
-        ({"distractors": 99}, "99 distractors"),
-        ({"retain": 99}, "95 further retain identities"),
-        ({"retain": 99, "control": 99}, "99 retain control identities"),
+        ("test", {"test": 99}, "99 test identities with at least 4 images"),
+        ("development", {"development": 99}, "99 development identities with at least 4 images"),
+        ("scales.S1", {"scales": {"S1": 99}}, "99 forget identities with at least 5 capture instances"),
+        ("distractors", {"distractors": 99}, "99 distractors"),
+        ("retain", {"retain": 99}, "95 further retain identities"),
+        ("control", {"retain": 99, "control": 99}, "99 retain control identities"),
     ],
 )
-def test_too_few_identities_are_told_with_the_number_needed(change: dict[str, object], words: str) -> None:
+def test_too_few_identities_are_told_with_the_number_needed(
+    setting: str, change: dict[str, object], words: str
+) -> None:
+    """Which setting asks for how many, how many there are, and how many the whole recipe needs."""
     wanted = SETTINGS.model_copy(update=change)
     total = wanted.retain + wanted.test + wanted.development + wanted.distractors + max(wanted.scales.values())
     with pytest.raises(DamnatioError) as told:
@@ -221,6 +224,7 @@ def test_too_few_identities_are_told_with_the_number_needed(change: dict[str, ob
     assert words in str(told.value)
     assert f"needs {total:,} identities in all" in str(told.value)
     assert "of 36" in str(told.value)
+    assert f"partitions.{setting} asks for" in str(told.value)
 
 
 @settings(deadline=None, max_examples=40)

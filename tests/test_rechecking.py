@@ -7,14 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 
 from damnatio.embedding import FILE
 from damnatio.errors import DamnatioError
 from damnatio.evaluating import COLUMNS
+from damnatio.models import save_tensors
 from damnatio.pipeline import Pipeline
-from damnatio.rechecking import NEEDED, recheck
+from damnatio.rechecking import NEEDED, TEXTS, recheck
 from damnatio.recipe import Recipe, load
 from damnatio.score_files import read_scores
 from damnatio.tables import Table
@@ -164,6 +166,16 @@ def test_table_without_a_column_is_named(run: Run, tmp_path: Path, column: str) 
     assert sentence == f"{tmp_path / 'p.parquet'} is no table of partitions: it has no column {column}."
 
 
+@pytest.mark.parametrize("column", [*TEXTS, "row"])
+def test_column_of_another_kind_is_named(run: Run, tmp_path: Path, column: str) -> None:
+    table = Table.read(run.protocol)
+    values = np.array([None, b"\xff"] * len(table), dtype=object)[: len(table)]
+    table.with_columns(**{column: values}).write(tmp_path / "p.parquet")
+    sentence = refused(run, tmp_path, protocol=tmp_path / "p.parquet")
+    kind = "whole numbers" if column == "row" else "text"
+    assert sentence == f"{tmp_path / 'p.parquet'}: the column '{column}' holds {kind}, and here it does not."
+
+
 def test_unknown_scale_is_named_with_the_nearest(run: Run, tmp_path: Path) -> None:
     sentence = refused(run, tmp_path, scale="S11")
     assert "no scale 'S11'" in sentence
@@ -220,6 +232,13 @@ def test_unusable_embeddings_are_refused(
     assert said in sentence
     if "finite" in said:
         assert str(Table.read(run.protocol)["image"][stored["rows"][5]]) in sentence
+
+
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float8_e5m2])
+def test_floats_that_numpy_has_not_are_refused(run: Run, tmp_path: Path, kind: torch.dtype) -> None:
+    stored = {name: torch.from_numpy(values) for name, values in load_file(run.embeddings["original"]).items()}
+    save_tensors({**stored, "embeddings": stored["embeddings"].to(kind)}, tmp_path / FILE)
+    assert "embeddings are float32, float64 or float16" in refused(run, tmp_path, embeddings=tmp_path / FILE)
 
 
 def test_one_development_identity_is_refused(run: Run, tmp_path: Path) -> None:

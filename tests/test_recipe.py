@@ -26,6 +26,7 @@ from damnatio.recipe import (
     find,
     load,
     method_settings,
+    model_settings,
 )
 
 RECIPES = sorted(path.stem for path in configs().glob("*.yaml"))
@@ -296,7 +297,7 @@ def test_misspelt_source_key_is_told_with_the_right_one(tmp_path: Path) -> None:
 
 def test_unknown_recipe_suggests_the_nearest(tmp_path: Path) -> None:
     assert "Did you mean 'demo'?" in told("dem")
-    assert "There is no recipe" in told(str(tmp_path))
+    assert "is a folder, and only regular files are read" in told(str(tmp_path))
     assert find("demo") == configs() / "demo.yaml"
 
 
@@ -454,3 +455,79 @@ def test_plugin_that_is_no_python_file_is_told(tmp_path: Path) -> None:
     other = tmp_path / "mine.txt"
     other.write_text("not Python")
     assert "is not a Python file" in told(written(tmp_path, {"plugins": [str(other)]}))
+
+
+@pytest.mark.parametrize(
+    ("override", "where"),
+    [
+        ("threads=100000", "threads"),
+        ("model.dim=100000000", "model.dim"),
+        ("model.scale=1e+300", "model.scale"),
+        ("model.margin=1e+300", "model.margin"),
+        ("train.batch=10000000000", "train.batch"),
+        ("train.epochs=10000000000", "train.epochs"),
+        ("train.workers=100000", "train.workers"),
+        ("forget.identities_per_batch=10000000000", "forget.identities_per_batch"),
+        ("forget.images_per_identity=10000000000", "forget.images_per_identity"),
+        ("forget.settings.OF.candidates=100000000000", "forget.settings.OF.candidates"),
+        ("evaluate.embed_batch=10000000000", "evaluate.embed_batch"),
+        ("evaluate.replicates=100000000000", "evaluate.replicates"),
+        ("evaluate.nonmated_pairs=100000000000000", "evaluate.nonmated_pairs"),
+        (f"evaluate.operating_points={[n / 1000 for n in range(1, 200)]}", "evaluate.operating_points"),
+        ("faces.identities=10000000000", "faces.identities"),
+        ("faces.min_instances=10000000000", "faces.min_instances"),
+        ("faces.max_instances=10000000000", "faces.max_instances"),
+        ("faces.burst_shots=10000000000", "faces.burst_shots"),
+        ("faces.seed=100000000000000000000000000", "faces.seed"),
+        ("name=..", "name"),
+    ],
+)
+def test_number_beyond_any_machine_is_told(override: str, where: str) -> None:
+    assert f"{where}: " in told("demo", override)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("seed: 1\nfaces: {source: synthetic}\nseed: 2", "the key 'seed' stands twice, on line 1 and on line 3"),
+        ("faces: {source: synthetic, size: 32, size: 64}", "the key 'size' stands twice, on line 1 and on line 1"),
+        ("faces: " + "[" * 5000 + "]" * 5000, "cannot be read: it is nested too deeply."),
+        ("faces: " + "{a: " * 5000 + "1" + "}" * 5000, "cannot be read: it is nested too deeply."),
+    ],
+)
+def test_yaml_that_no_reader_could_follow_is_told(tmp_path: Path, content: str, words: str) -> None:
+    assert words in told(written(tmp_path, content))
+
+
+def test_overrides_are_read_by_the_same_rules() -> None:
+    assert "the key 'S1' stands twice" in told("demo", "partitions.scales={S1: 1, S1: 2}")
+    assert "not valid YAML" in told("demo", "forget.methods=" + "[" * 5000 + "]" * 5000)
+
+
+def test_merged_keys_of_yaml_are_no_repetition(tmp_path: Path) -> None:
+    content = "base: demo\nforget:\n  settings:\n    HD: &own {lr: 1}\n    PD: {<<: *own, lr: 2}\n    OF: {<<: *own}"
+    settings = load(written(tmp_path, content)).forget.settings
+    assert [settings[name]["lr"] for name in ("HD", "PD", "OF")] == [1, 2, 1]
+
+
+def test_forget_scales_are_those_of_the_partitions_unless_the_recipe_says_which(tmp_path: Path) -> None:
+    content = "faces: {source: synthetic}\npartitions: {scales: {S1: 10}}"
+    assert load(written(tmp_path, content)).forget.scales == ["S1"]
+    assert load(written(tmp_path, "faces: {source: synthetic}")).forget.scales == ["S1", "S2"]
+    assert "there is no scale 'S2'" in told(written(tmp_path, f"{content}\nforget: {{scales: [S1, S2]}}"))
+
+
+@pytest.mark.parametrize("text", [r'"\0"', r'"a\ud800b"', r'{"\0": 1}'])
+def test_character_that_no_name_can_have_is_told(tmp_path: Path, text: str) -> None:
+    assert "not valid YAML" in told("demo", f"faces.root={text}")
+    assert "line 2 has a character that no name can have" in told(written(tmp_path, f"faces:\n  root: {text}"))
+
+
+def test_a_model_that_is_no_section_is_told() -> None:
+    with pytest.raises(DamnatioError, match=r"--set model=3: set one of its keys"):
+        model_settings(Path("f.pth"), ["model=3"])
+
+
+def test_part_of_a_collection_with_a_slash_is_told(tmp_path: Path) -> None:
+    """What stands before the first slash of an identity says whose part it is of."""
+    assert "faces.parts.a/b" in told("demo", "faces={source: collection, parts: {a/b: x}}")

@@ -4,6 +4,8 @@ import math
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -85,6 +87,22 @@ def test_truncated_table_is_told(tmp_path: Path, keep: float) -> None:
     path.write_bytes(path.read_bytes()[: int(path.stat().st_size * keep)])
     with pytest.raises(DamnatioError, match="not a readable Parquet table"):
         Table.read(path)
+
+
+def test_columns_of_one_name_are_refused(tmp_path: Path) -> None:
+    pq.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"]), tmp_path / "t.parquet")
+    with pytest.raises(DamnatioError, match=r"t\.parquet is not a readable Parquet table") as told:
+        Table.read(tmp_path / "t.parquet")
+    assert "\n" not in str(told.value)
+
+
+def test_columns_of_numbered_values_are_those_values(tmp_path: Path) -> None:
+    """As pandas writes categories, all of them missing among them."""
+    texts = pa.array(["x", "y", "x"]).dictionary_encode()
+    none = pa.nulls(3, pa.dictionary(pa.int32(), pa.string()))
+    pq.write_table(pa.table({"a": texts, "b": none}), tmp_path / "t.parquet")
+    assert Table.read(tmp_path / "t.parquet")["a"].tolist() == ["x", "y", "x"]
+    assert Table.read(tmp_path / "t.parquet")["b"].tolist() == [None] * 3
 
 
 def test_columns_of_different_lengths_are_refused() -> None:

@@ -2,10 +2,12 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,8 +18,8 @@ from damnatio.cli import main
 from damnatio.errors import DamnatioError
 from damnatio.pipeline import Pipeline
 from damnatio.recipe import Recipe, load
-from damnatio.training import CHECKPOINT, METRICS, _Loop, learning_rate, original_job
-from damnatio.workspace import Workspace
+from damnatio.training import METRICS, _Loop, learning_rate, original_job
+from damnatio.workspace import CHECKPOINT, Workspace
 from tests.conftest import TINY
 
 
@@ -95,12 +97,11 @@ def world(tmp_path: Path) -> tuple[Recipe, Pipeline]:
     return recipe, Pipeline(recipe, Workspace(tmp_path / "run", say=lambda line: None))
 
 
-def _loop(world: tuple[Recipe, Pipeline], folder: Path) -> _Loop:
+def _loop(world: tuple[Recipe, Pipeline], folder: Path, say: Callable[[str], None] = lambda line: None) -> _Loop:
     recipe, pipeline = world
-    folder.mkdir(exist_ok=True)
-    return _Loop(
-        original_job(recipe, pipeline.images(pipeline.faces()), pipeline._table(pipeline.partitions())), folder
-    )
+    folder.mkdir(parents=True, exist_ok=True)
+    job = original_job(recipe, pipeline.images(pipeline.faces()), pipeline._table(pipeline.partitions()))
+    return _Loop(job, folder, say)
 
 
 @pytest.mark.cli
@@ -132,6 +133,72 @@ def test_a_checkpoint_holds_everything(world: tuple[Recipe, Pipeline], tmp_path:
     assert {name.split(".")[0] for name in names} == {"backbone", "head", "optimiser", "rng"}
     trained = [p for m in loop.modules.values() for p in m.parameters() if p.requires_grad]
     assert sum(name.startswith("optimiser.") for name in names) == len(trained)
+
+
+def _cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1000])
+
+
+def _garble(path: Path) -> None:
+    path.write_bytes(b"\xff no checkpoint" * 100)
+
+
+def _empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def _edit(path: Path) -> None:
+    """One bit of a weight: the file is as readable as before."""
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+
+
+def _pickled(path: Path) -> None:
+    torch.save({"step": 1}, path)
+
+
+@pytest.mark.parametrize("damage", [_cut, _garble, _empty, _edit, _pickled])
+def test_a_damaged_checkpoint_is_told_and_the_training_starts_anew(
+    world: tuple[Recipe, Pipeline], tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    loop = _loop(world, tmp_path / "job")
+    loop._step(0, loop.batches[0])
+    loop._save(1)
+    (loop.folder / METRICS).write_text('{"step": 1}\n')
+    damage(loop.folder / CHECKPOINT)
+    said: list[str] = []
+    again = _loop(world, tmp_path / "job", said.append)
+    start = {name: tensor.clone() for name, tensor in again.job.backbone.state_dict().items()}
+    assert again.begin() == 0
+    assert len(said) == 1
+    assert said[0].startswith(f"f*: the checkpoint {loop.folder / CHECKPOINT} is damaged (")
+    assert said[0].endswith("the training starts anew")
+    assert _equal(start, again.job.backbone.state_dict()), "nothing of it may be taken over"
+    assert list(loop.folder.iterdir()) == []
+
+
+def test_a_checkpoint_of_another_training_is_not_taken(world: tuple[Recipe, Pipeline], tmp_path: Path) -> None:
+    recipe, pipeline = world
+    small = recipe.model_copy(update={"model": recipe.model.model_copy(update={"dim": 16})})
+    loop = _loop((small, pipeline), tmp_path / "elsewhere" / "job")
+    loop._save(1)
+    for name, reason in (("job", "its backbone has tensors of other names or shapes"), ("other", "it is of job")):
+        said: list[str] = []
+        again = _loop(world, tmp_path / name, said.append)
+        shutil.copy(loop.folder / CHECKPOINT, again.folder)
+        assert again.begin() == 0
+        assert f"({reason})" in said[0]
+
+
+def test_a_line_of_the_log_that_was_cut_off_is_left_out(world: tuple[Recipe, Pipeline], tmp_path: Path) -> None:
+    loop = _loop(world, tmp_path / "job")
+    loop._save(2)
+    (loop.folder / METRICS).write_bytes(
+        b'{"step": 1}\n{"lr": 1}\n[]\n' + b'{"a":' * 20_000 + b'}\n\xff}\n{"step": 2}\n{"step": 3}\n{"st'
+    )
+    assert _loop(world, tmp_path / "job").begin() == 2
+    assert (loop.folder / METRICS).read_bytes() == b'{"step": 1}\n{"step": 2}\n'
 
 
 @pytest.mark.cli

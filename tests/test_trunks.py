@@ -20,9 +20,9 @@ from damnatio.methods import METHODS
 from damnatio.models import load_backbone, new_backbone
 from damnatio.pipeline import Pipeline
 from damnatio.recipe import Recipe, load
-from damnatio.training import CHECKPOINT, Job, _Loop, fit
+from damnatio.training import Job, _Loop, fit
 from damnatio.trunks import Activations, keep_activations, split
-from damnatio.workspace import Workspace
+from damnatio.workspace import CHECKPOINT, Workspace
 from tests.conftest import TINY
 
 CUTS = [("iresnet-tiny", "layer2"), ("mobilefacenet", "conv_4"), ("vit-tiny", "blocks.1"), ("vit-tiny", "patch_embed")]
@@ -122,6 +122,18 @@ def test_image_that_training_does_not_read_has_no_activations(tmp_path: Path) ->
     tested = world.table["row"][world.table["partition"] == "T"].astype(np.int64)
     with pytest.raises(DamnatioError, match=f"image {tested[0]}: it is not one that training reads"):
         kept.read(tested[:2])
+
+
+def test_damaged_activations_are_refused(tmp_path: Path) -> None:
+    kept = World(tmp_path / "run", "forget.freeze=layer2").pipeline.trunk().path
+    for name in ("activations.npy", "rows.npy"):
+        content = (kept / name).read_bytes()
+        for damaged in (content[:-1], content[:-1] + bytes([content[-1] ^ 1]), b""):
+            (kept / name).write_bytes(damaged)
+            with pytest.raises(DamnatioError, match=f"{name} is not what its stage wrote"):
+                Activations(kept)
+        (kept / name).write_bytes(content)
+    Activations(kept)
 
 
 @pytest.mark.cli

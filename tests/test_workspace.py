@@ -1,5 +1,7 @@
 """A run's folder: nothing computed twice, nothing half written, one process at a time."""
 
+import fcntl
+import hashlib
 import json
 import os
 import shutil
@@ -11,8 +13,9 @@ from typing import Any
 
 import pytest
 
+import damnatio.workspace
 from damnatio.errors import DamnatioError
-from damnatio.workspace import Output, Workspace, content_key, write_atomically
+from damnatio.workspace import CHECKPOINT, Output, Workspace, checked, content_key, digest_of, write_atomically
 
 
 @pytest.fixture
@@ -144,6 +147,147 @@ def test_folder_without_a_manifest_is_nobodys_output(workspace: Workspace) -> No
     assert (again.path / "data.txt").read_text() == "second"
 
 
+def test_manifest_nested_beyond_all_bounds_is_damaged(workspace: Workspace) -> None:
+    output = workspace.stage("1-faces", "all", {"size": 32}, {}, Build("first"))
+    (output.path / "stage.json").write_text("[" * 20_000)
+    with pytest.raises(DamnatioError, match="is damaged"):
+        checked(output.path / "data.txt")
+    again = workspace.stage("1-faces", "all", {"size": 32}, {}, Build("second"))
+    assert (again.path / "data.txt").read_text() == "second"
+
+
+def test_manifest_of_an_output_that_is_used_can_be_read(workspace: Workspace) -> None:
+    """Half a character in the command, as a shell may hand it over."""
+    output = workspace.stage("1-faces", "all", {"size": 32}, {}, Build("first"))
+    manifest = (output.path / "stage.json").read_bytes()
+    (output.path / "stage.json").write_bytes(manifest.replace(b'"command": "', b'"command": "\xed\xa0\x80'))
+    again = workspace.stage("1-faces", "all", {"size": 32}, {}, Build("second"))
+    assert (again.path / "data.txt").read_text() == "first"
+    assert again.manifest["key"] == again.key
+
+
+def test_output_that_lacked_the_renaming_alone_is_not_built_again(workspace: Workspace) -> None:
+    build = Build()
+    output = workspace.stage("4-train", "original", {"lr": 0.1}, {}, build)
+    partial = output.path.rename(output.path.with_name(f".partial-{output.path.name}"))
+    (partial / CHECKPOINT).write_text("not yet removed")
+    assert workspace.stage("4-train", "original", {"lr": 0.1}, {}, build) == output
+    assert build.calls == 1
+    assert sorted(path.name for path in output.path.iterdir()) == ["data.txt", "stage.json"]
+
+
+def test_checkpoint_outlives_the_build_and_is_no_part_of_the_output(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed while the files of a finished training are hashed, it must not train from its beginning again."""
+
+    def train(folder: Path) -> None:
+        (folder / CHECKPOINT).write_text("step 7")
+        (folder / ".model.safetensors.99.tmp").write_text("of a write that was killed")
+        Build()(folder)
+
+    def kill(path: Path) -> str:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("damnatio.workspace.digest_of", kill)
+        with pytest.raises(KeyboardInterrupt):
+            workspace.stage("4-train", "original", {}, {}, train)
+    (partial,) = (workspace.folder / "4-train").iterdir()
+    assert (partial / CHECKPOINT).read_text() == "step 7"
+    output = workspace.stage("4-train", "original", {}, {}, train)
+    assert sorted(path.name for path in output.path.iterdir()) == ["data.txt", "stage.json"]
+    assert list(output.manifest["files"]) == ["data.txt"]
+
+
+# --- what a finished output holds ------------------------------------------------------------------------------------
+
+
+def test_manifest_has_the_size_and_hash_of_each_file(workspace: Workspace) -> None:
+    output = workspace.stage("1-faces", "all", {}, {}, Build("made"))
+    digest = hashlib.sha256(b"made").hexdigest()
+    assert output.manifest["files"] == {"data.txt": {"bytes": 4, "sha256": digest}}
+    assert digest_of(output.path / "data.txt") == digest
+
+
+def test_content_is_that_of_the_files_and_not_of_the_way_to_them(workspace: Workspace) -> None:
+    def logged(content: str, log: str) -> Callable[[Path], None]:
+        def build(folder: Path) -> None:
+            Build(content)(folder)
+            (folder / "metrics.jsonl").write_text(log)
+
+        return build
+
+    builds = [logged("a", "fast"), logged("a", "slow"), logged("b", "fast")]
+    first, same, other = (workspace.stage("4-train", "x", {"n": n}, {}, b).content for n, b in enumerate(builds))
+    assert first == same
+    assert first != other
+
+
+def test_file_that_is_not_what_the_stage_wrote_is_refused(workspace: Workspace) -> None:
+    file = workspace.stage("1-faces", "all", {}, {}, Build("made")).path / "data.txt"
+    assert checked(file) == file
+    for content in ("mode", "made up", ""):
+        file.write_text(content)
+        with pytest.raises(
+            DamnatioError, match=f"{file} is not what its stage wrote.* Delete the folder {file.parent}"
+        ):
+            checked(file)
+    file.unlink()
+    with pytest.raises(DamnatioError, match=f"{file} is gone"):
+        checked(file)
+
+
+def test_files_that_no_stage_wrote_pass(workspace: Workspace, tmp_path: Path) -> None:
+    folder = workspace.stage("1-faces", "all", {}, {}, Build("made")).path
+    (folder / "notes.txt").write_text("mine")
+    (tmp_path / "stage.json").write_text('{"act": 1}')
+    for path in (folder / "notes.txt", tmp_path / "play.txt", tmp_path / "nowhere" / "at.all"):
+        assert checked(path) == path
+
+
+def test_a_file_is_hashed_once(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed = []
+    real = damnatio.workspace._hashed
+
+    def counted(file: Any, size: int, name: str) -> str:
+        hashed.append(name)
+        return real(file, size, name)
+
+    monkeypatch.setattr("damnatio.workspace._hashed", counted)
+
+    def build(folder: Path) -> None:
+        Build()(folder)
+        os.utime(folder / "data.txt", (1, 1))  # long ago: two changes of a moment bear one time
+
+    output = workspace.stage("1-faces", "all", {}, {}, build)
+    for _ in range(3):
+        checked(output.path / "data.txt")
+        workspace.stage("1-faces", "all", {}, {}, build)
+    assert hashed == ["data.txt"]
+    (output.path / "data.txt").write_text("edit")
+    with pytest.raises(DamnatioError):
+        checked(output.path / "data.txt")
+
+
+def test_a_large_file_is_hashed_by_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("damnatio.workspace.LONG", 10)
+    content = bytes(range(256)) * 10_000
+    (tmp_path / "large").write_bytes(content)
+    assert digest_of(tmp_path / "large") == hashlib.sha256(content).hexdigest()
+
+
+def test_output_of_an_older_format_is_neither_used_nor_lost(workspace: Workspace) -> None:
+    output = workspace.stage("1-faces", "all", {"size": 32}, {}, Build("old"))
+    manifest = {k: v for k, v in output.manifest.items() if k not in ("files", "format")}
+    older = output.path.rename(output.path.with_name("all-0ldf0rma"))
+    (older / "stage.json").write_text(json.dumps(manifest))
+    assert (workspace.stage("1-faces", "all", {"size": 32}, {}, Build("new")).path / "data.txt").read_text() == "new"
+    assert (older / "data.txt").read_text() == "old"
+    with pytest.raises(DamnatioError, match="has no hashes, as in older versions"):
+        checked(older / "data.txt")
+
+
 # --- what is published for people ------------------------------------------------------------------------------------
 
 
@@ -225,6 +369,44 @@ def test_folder_that_cannot_be_used_is_told(tmp_path: Path) -> None:
     for folder in (tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(DamnatioError, match=r"cannot be used: .+ Name another"):
             Workspace(folder)
+
+
+def test_lock_that_its_holder_deleted_meanwhile_is_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock, real = tmp_path / "run" / ".lock", fcntl.flock
+
+    def late(file: Any, how: int) -> None:
+        monkeypatch.setattr(fcntl, "flock", real)
+        shutil.rmtree(lock.parent)  # between our opening and our locking
+        real(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with Workspace(tmp_path / "run") as workspace:
+        assert lock.exists()
+        assert open_elsewhere(workspace.folder).returncode == 2
+
+
+# --- what a call leaves that computed nothing -----------------------------------------------------------------------
+
+
+def refuse(folder: Path) -> None:
+    raise DamnatioError("No.")
+
+
+def test_call_that_computed_nothing_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(DamnatioError), Workspace(tmp_path / "runs" / "mine") as workspace:
+        workspace.stage("1-faces", "all", {}, {}, refuse)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_call_that_fails_takes_nothing_away(tmp_path: Path) -> None:
+    (tmp_path / "runs" / "empty").mkdir(parents=True)
+    with Workspace(tmp_path / "runs" / "other", lambda line: None) as workspace:
+        workspace.stage("1-faces", "all", {}, {}, Build())
+    before = sorted(tmp_path.rglob("*"))
+    for name in ("empty", "other"):
+        with pytest.raises(DamnatioError), Workspace(tmp_path / "runs" / name, lambda line: None) as workspace:
+            workspace.stage("2-captures", "all", {}, {}, refuse)
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 # --- single files ----------------------------------------------------------------------------------------------------

@@ -64,7 +64,7 @@ def parser() -> argparse.ArgumentParser:
                 "--original", type=Path, metavar="E0.safetensors", help="those of f*, for an altered model"
             )
             again.add_argument("--scale", default="", help="which forget set (the smallest)")
-            again.add_argument("--out", type=Path, metavar="FOLDER", help="where the results go (recheck/)")
+            again.add_argument("--out", type=_folder, metavar="FOLDER", help="where the results go (recheck/)")
             again.add_argument("--scores", type=Path, metavar="FOLDER", help="write all scores of 1:1 as CSV, for bob")
     found = verbs.add_parser("findings", help="check the paper's eight findings on one or more finished runs")
     found.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folders of runs; several compare backbones")
@@ -93,7 +93,7 @@ def _add_forget(verb: argparse.ArgumentParser) -> None:
     own.add_argument("--method", help="one of `damnatio ls methods` (HD)")
     own.add_argument("--freeze", metavar="STAGE", help="the last stage left as it is, or none (as fits)")
     own.add_argument("--resize", action="store_true", help="bring square faces of another size to the model's")
-    own.add_argument("--out", type=Path, metavar="FOLDER", help="where it all goes (erasure/)")
+    own.add_argument("--out", type=_folder, metavar="FOLDER", help="where it all goes (erasure/)")
 
 
 def _add_benchmark(verb: argparse.ArgumentParser) -> None:
@@ -124,6 +124,12 @@ def _positive(text: str) -> int:
     return int(text)
 
 
+def _folder(text: str) -> Path:
+    if not text.strip():
+        raise argparse.ArgumentTypeError("the name of a folder, and here it is empty; the current folder is '.'")
+    return Path(text)
+
+
 def _common(recipe: str | None, what: str = "") -> argparse.ArgumentParser:
     """Options of every verb that works on a recipe; `recipe` is the default one, "" for none, None for no choice;
     `what` says what else there may stand."""
@@ -138,5 +144,5 @@ def _common(recipe: str | None, what: str = "") -> argparse.ArgumentParser:
     common.add_argument(
         "--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="change one setting; may be repeated"
     )
-    common.add_argument("--run", type=Path, metavar="FOLDER", help="where the run lives (runs/<name of the recipe>)")
+    common.add_argument("--run", type=_folder, metavar="FOLDER", help="where the run lives (runs/<name of the recipe>)")
     return common

@@ -17,8 +17,9 @@ from torch import nn
 from damnatio.embedding import embed_batch, in_float64
 from damnatio.errors import DamnatioError
 from damnatio.faces.base import UnreadableError
-from damnatio.faces.decoding import decode
+from damnatio.faces.decoding import decode, image_file
 from damnatio.faces.folder import Folder
+from damnatio.files import need_regular
 from damnatio.importing import import_model
 from damnatio.metrics.benchmarks import Folds, compactness, retrieval, ten_fold, ten_fold_on_grid
 from damnatio.metrics.identification import cmc, ranks
@@ -59,7 +60,7 @@ def benchmark(model: Path, source: Path, options: Options) -> dict[str, Any]:
         return result | _folder(network, source, options)
     if source.is_dir() and options.pairs is not None:
         listed = read_pair_list(options.pairs, source)
-        units = _embedded(network, listed.images, lambda i: (source / listed.images[i]).read_bytes(), source, options)
+        units = _embedded(network, listed.images, lambda i: image_file(source / listed.images[i]), source, options)
         origin = str(options.pairs)
     else:
         listed, contents = _bin(source)
@@ -70,9 +71,10 @@ def benchmark(model: Path, source: Path, options: Options) -> dict[str, Any]:
 
 def _folder(network: tuple[nn.Module, Card], root: Path, options: Options) -> dict[str, Any]:
     """Pairs drawn from a folder, and its images against each other."""
-    table = Folder(Folder.Settings(source="folder", root=root, size=network[1].size)).index()
-    names, skipped = table["image"].tolist(), dict[str, str]()
-    units = _embedded(network, names, lambda i: (root / names[i]).read_bytes(), root, options, skipped)
+    folder = Folder(Folder.Settings(source="folder", root=root, size=network[1].size))
+    table = folder.index()
+    names, skipped = table["image"].tolist(), {name: reason for name, _, reason in folder.skipped}
+    units = _embedded(network, names, lambda i: image_file(root / names[i]), root, options, skipped)
     if not len(units):
         raise DamnatioError(f"{root} gave no readable image: {'; '.join(sorted(set(skipped.values()))[:3])}.")
     read = np.array([name not in skipped for name in names])
@@ -154,6 +156,7 @@ def _sides(pairs: PairList) -> tuple[Side, Side, Codes, Codes]:
 
 
 def _bin(path: Path) -> tuple[PairList, Sequence[bytes]]:
+    need_regular(path, "The source")
     if not path.is_file():
         raise DamnatioError(f"There is no folder or file {path}.")
     from damnatio.faces.pairs_bin import read_pairs

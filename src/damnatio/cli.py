@@ -2,7 +2,6 @@
 
 import argparse
 import errno
-import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,14 +9,48 @@ from typing import TYPE_CHECKING, Any
 
 from damnatio.arguments import parser
 from damnatio.errors import DamnatioError
+from damnatio.streams import harden
 
 if TYPE_CHECKING:
     from damnatio.pipeline import Pipeline
+    from damnatio.workspace import Output
+
+OUT_OF_MEMORY = (
+    "Out of memory. Lower the batch, model.dim or the counts, or set evaluate.nonmated_pairs; finished stages are kept."
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    harden()
     top = parser()
     options = top.parse_args(arguments)
+    try:
+        code = _act(top, options)
+        sys.stdout.flush()  # what cannot be written is told here, and not by the interpreter as it ends
+        return code
+    except DamnatioError as error:
+        return _fail(str(error))
+    except KeyboardInterrupt:
+        kept = " What was computed is kept: the same command goes on from there."
+        return _fail(f"Interrupted.{'' if options.verb in ('benchmark', 'check', 'export') else kept}", 130)
+    except MemoryError:
+        return _fail(OUT_OF_MEMORY)
+    except RuntimeError as error:  # torch has no class for it on a processor
+        if any(words in str(error) for words in ("DefaultCPUAllocator", "not enough memory", "out of memory")):
+            return _fail(OUT_OF_MEMORY)
+        raise
+    except OSError as error:
+        if error.errno == errno.ENOSPC or "No space left" in str(error):
+            return _fail(
+                "No space left on the disk. Finished stages are kept: free some space and run the same command again."
+            )
+        where = error.filename2 or error.filename or "The operating system"  # the second is the file that was meant
+        if isinstance(error, FileExistsError):
+            return _fail(f"{where} is a file where a folder is expected.")
+        return _fail(f"{where}: {error.strerror or error}.")
+
+
+def _act(top: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     if options.version:
         from damnatio import __version__
 
@@ -26,24 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.verb is None:
         top.print_help()
         return 0
-    try:
-        return _OTHERS.get(options.verb, _work)(options)
-    except DamnatioError as error:
-        return _fail(str(error))
-    except KeyboardInterrupt:
-        kept = " What was computed is kept: the same command goes on from there."
-        return _fail(f"Interrupted.{'' if options.verb in ('benchmark', 'check', 'export') else kept}", 130)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except MemoryError:
-        return _fail("Out of memory. Lower the batch, or set evaluate.nonmated_pairs; finished stages are kept.")
-    except OSError as error:
-        if error.errno == errno.ENOSPC or "No space left" in str(error):
-            return _fail(
-                "No space left on the disk. Finished stages are kept: free some space and run the same command again."
-            )
-        return _fail(f"{error.filename or 'The operating system'}: {error.strerror or error}.")
+    return _OTHERS.get(options.verb, _work)(options)
 
 
 def _fail(sentence: str, code: int = 2) -> int:
@@ -86,7 +102,11 @@ def _work(options: argparse.Namespace) -> int:
             return _recheck(options)
         _refuse(options, "original", "scale", "out", "scores", of="a recheck (--embeddings, --protocol)")
     source = getattr(options, "recipe", "demo")
-    data = options.verb == "faces" and _is_data(source)
+    data = False
+    if options.verb == "faces":
+        from damnatio.recipe import names_faces
+
+        data = names_faces(source)
     print(f"damnatio {options.verb}: {'' if data else 'recipe '}{source}", flush=True)  # before torch is there
     from damnatio.pipeline import Pipeline
     from damnatio.recipe import load, of_faces
@@ -98,19 +118,17 @@ def _work(options: argparse.Namespace) -> int:
     return 0
 
 
-def _is_data(source: str) -> bool:
-    """Whether the faces themselves are named; a name that `damnatio ls recipes` shows stays a recipe."""
-    from damnatio.faces.detection import is_source
-    from damnatio.recipe import configs
+def _text(output: "Output", name: str) -> str:
+    from damnatio.workspace import checked
 
-    return is_source(source) and source not in {recipe.stem for recipe in configs().glob("*.yaml")}
+    return checked(output.path / name).read_text(encoding="utf-8").strip()
 
 
 def _faces(pipeline: "Pipeline", options: argparse.Namespace) -> None:
     from damnatio.reporting import draw_sheet
 
     output = pipeline.faces()
-    print((output.path / "summary.json").read_text().strip())
+    print(_text(output, "summary.json"))
     if options.sheet:
         draw_sheet(pipeline.images(output), options.sheet, options.rows, options.columns)
         print(f"sheet         {options.sheet}")
@@ -141,14 +159,17 @@ def _recheck(options: argparse.Namespace) -> int:
     recipe = load(options.recipe, options.set)
     sources = (options.embeddings, options.protocol, options.scale, options.original)
     found = recheck(recipe, *sources, options.out or Path("recheck"), options.scores)
+    console = Console(width=None if sys.stdout.isatty() else 160, markup=False)
     shown = Shown(box=None, header_style="bold", pad_edge=False)
-    for name in ("task", "group", "at", "metric", "value", "n", "95 % (subjects)", "95 % (Wilson)"):
+    names = ["task", "group", "at", "metric", "value", "n", "95 % (subjects)", "95 % (Wilson)"]
+    names = names if console.width >= 110 else names[:-1]  # results.csv has them all
+    for name in names:
         shown.add_column(name, justify="right" if name in ("at", "value", "n") else "left")
     for task, group, point, metric, value, count, _, *ends in found.rows:
         spans = ["" if low != low else f"[{low:.4f}, {high:.4f}]" for low, high in (ends[:2], ends[2:])]
         at = "" if point != point else f"{point:g}"
-        shown.add_row(task, group, at, metric, f"{value:.6f}", f"{count:,}", *spans)
-    Console(width=None if sys.stdout.isatty() else 160, markup=False).print(shown)
+        shown.add_row(*[task, group, at, metric, f"{value:.6f}", f"{count:,}", *spans][: len(names)])
+    console.print(shown)
     for warning in found.warnings:
         print(f"{warning['task']} {warning['group']}: {warning['warning']}")
     print(f"results       {(options.out or Path('recheck')) / 'results.csv'}")
@@ -169,7 +190,7 @@ def _show(pipeline: "Pipeline") -> None:
     folder = pipeline.workspace.folder / "report"
     console = Console(width=None if sys.stdout.isatty() else 200)
     console.print()
-    for table in terminal_tables(pipeline.recipe, folder):
+    for table in terminal_tables(pipeline.reported, folder, console.width):
         console.print(table)
         console.print()
     console.print(f"Page: {folder / 'index.html'}", soft_wrap=True)
@@ -179,8 +200,8 @@ _VERBS: dict[str, Callable[["Pipeline", argparse.Namespace], None]] = {
     "demo": _report,
     "run": _report,
     "faces": _faces,
-    "captures": lambda pipeline, options: print((pipeline.captures().path / "summary.json").read_text().strip()),
-    "partitions": lambda pipeline, options: print((pipeline.partitions().path / "counts.json").read_text().strip()),
+    "captures": lambda pipeline, options: print(_text(pipeline.captures(), "summary.json")),
+    "partitions": lambda pipeline, options: print(_text(pipeline.partitions(), "counts.json")),
     "train": lambda pipeline, options: print(pipeline.original().path),
     "forget": _every_model("altered"),
     "embed": _every_model("embeddings"),
@@ -270,7 +291,7 @@ def _benchmark(options: argparse.Namespace) -> int:
 
 
 def _first_comment(path: Path) -> str:
-    first = path.read_text().split("\n", 1)[0]
+    first = path.read_text(encoding="utf-8").split("\n", 1)[0]
     return first.removeprefix("#").strip() if first.startswith("#") else ""
 
 

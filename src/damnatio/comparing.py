@@ -29,9 +29,9 @@ from damnatio.scanning import (
     one_thread_each,
     pair_tiles,
     product,
-    top_two,
     workers,
 )
+from damnatio.searching import top_two
 from damnatio.tails import nonmated_count
 from damnatio.thinning import Thinned
 

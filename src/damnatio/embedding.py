@@ -13,10 +13,12 @@ from torch.nn import functional as F
 
 from damnatio.errors import DamnatioError
 from damnatio.faces.base import Faces, Images
+from damnatio.files import need_regular
 from damnatio.inputs import Inputs, Pixels
 from damnatio.models import Card, save_tensors
 from damnatio.progress import progress
 from damnatio.tables import Table
+from damnatio.workspace import checked
 
 FILE = "embeddings.safetensors"
 
@@ -63,12 +65,13 @@ def save_embeddings(units: NDArray[np.float32], rows: NDArray[np.int64], folder:
 
 def load_embeddings(path: Path, partitions: Table) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Unit vectors in float64, and their rows in the table of partitions."""
+    need_regular(path)
     try:
-        tensors = load_file(path)
+        tensors = load_file(checked(path))
         units, rows = tensors["embeddings"], tensors["rows"].astype(np.int64)
     except (OSError, SafetensorError) as error:
         raise DamnatioError(f"{path} is not a readable safetensors file ({error}).") from error
-    except TypeError as error:  # NumPy has no bfloat16
+    except (TypeError, AttributeError) as error:  # NumPy has no bfloat16, nor floats of eight bits
         raise DamnatioError(f"{path}: embeddings are float32, float64 or float16, and here they are not.") from error
     except KeyError as error:
         raise DamnatioError(f"{path} has no tensor {error}: `embeddings` [n, d] and `rows` [n] are expected.") from None

@@ -24,7 +24,7 @@ from damnatio.metrics.verification import acceptance_curve, equal_error_rate
 from damnatio.protocol import AVERAGED, FALSE_MATCHES, FORGET_GROUPS, SEARCH_GROUPS, SINGLE_GROUPS, Comparisons
 from damnatio.scanning import Codes, Scores
 from damnatio.tables import Table, codes_of, write_arrays
-from damnatio.workspace import write_atomically
+from damnatio.workspace import checked, write_atomically
 
 ORIGINAL = "original"
 """the name of f* where methods are named"""
@@ -282,7 +282,7 @@ def reference_from(found: Measured) -> Reference:
 
 
 def reference_of(folder: Path) -> Reference:
-    stored = load_file(folder / "retain_scores.safetensors")
+    stored = load_file(checked(folder / "retain_scores.safetensors"))
     mated, nonmated = (
         Sample(stored[f"{name}/values"], stored[f"{name}/counts"], float(stored[f"{name}/error"][0]))
         for name in ("mated", "nonmated")

@@ -15,8 +15,8 @@ from torch import nn
 from damnatio.errors import DamnatioError
 from damnatio.exchange.graph import GraphNetwork
 from damnatio.exchange.onnx_files import TOLERANCE, need_onnx, parity_of, write_network
-from damnatio.models import CARD, Card, digest_of, save_tensors, write_card
-from damnatio.workspace import atomic_file
+from damnatio.models import CARD, Card, save_tensors, write_card
+from damnatio.workspace import atomic_file, digest_of
 
 INPUT, OUTPUT = "input.1", "embedding"
 """as in InsightFace's exports"""

@@ -4,7 +4,6 @@ A folder holds `model.safetensors`, or `model.onnx` where the network came as an
 file has its card beside it, `<file>.card.json`.
 """
 
-import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,10 +22,11 @@ from damnatio.devices import device
 from damnatio.errors import DamnatioError
 from damnatio.exchange.graph import GraphNetwork
 from damnatio.exchange.onnx_files import parity_of, read_network, write_network
+from damnatio.files import need_regular
 from damnatio.heads import HEADS
 from damnatio.heads.base import Head
 from damnatio.recipe import ModelSettings
-from damnatio.workspace import atomic_file, write_atomically
+from damnatio.workspace import atomic_file, checked, digest_of, write_atomically
 
 WEIGHTS, GRAPH, HEAD, CARD = "model.safetensors", "model.onnx", "head.safetensors", "card.json"
 
@@ -114,13 +114,14 @@ def write_card(card: Card, path: Path) -> None:
 def card_beside(path: Path) -> Path | None:
     """Where the card of a weight file lies, if it has one."""
     places = (path.with_name(f"{path.name}.{CARD}"), path.with_name(CARD))
-    return next((place for place in places if place.is_file()), None)
+    return next((place for place in places if place.exists()), None)
 
 
 def read_card(path: Path) -> Card:
+    need_regular(path, "The model card")
     try:
-        return Card.model_validate(json.loads(path.read_text()))
-    except (OSError, ValueError) as error:
+        return Card.model_validate(json.loads(checked(path).read_text(encoding="utf-8")))
+    except (OSError, ValueError, RecursionError) as error:
         raise DamnatioError(f"{path} is not a readable model card ({' '.join(str(error).split())[:200]}).") from error
 
 
@@ -133,16 +134,11 @@ def weights_in(folder: Path) -> Path:
     return folder / GRAPH if (folder / GRAPH).is_file() else folder / WEIGHTS
 
 
-def digest_of(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def load_backbone(folder: Path) -> tuple[nn.Module, Card]:
     """The network of a folder that `save_model` wrote, in evaluation mode."""
     card = load_card(folder)
     if card.backbone == ONNX:
-        return read_network(folder / GRAPH)[0].to(device()), card
+        return read_network(checked(folder / GRAPH))[0].to(device()), card
     backbone = new_backbone(card.backbone, card.size, card.dim)
     load_weights(backbone, folder / WEIGHTS)
     return backbone.to(device()).eval(), card
@@ -190,7 +186,7 @@ def _shape(tensor: Tensor) -> str:
 
 def read_tensors(path: Path) -> dict[str, Any]:
     try:
-        tensors: dict[str, Any] = load_file(path)
+        tensors: dict[str, Any] = load_file(checked(path))
     except (OSError, SafetensorError) as error:
         raise DamnatioError(f"{path} is not a readable safetensors file ({error}).") from error
     return tensors

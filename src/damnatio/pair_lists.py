@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from damnatio.comparing import mated_pairs
 from damnatio.errors import DamnatioError
 from damnatio.faces.decoding import ENDINGS
+from damnatio.files import need_regular
 
 Codes = NDArray[np.int64]
 COLUMNS = ("image_a", "image_b", "same")
@@ -31,6 +32,7 @@ class PairList:
 
 def read_pair_list(path: Path, root: Path) -> PairList:
     """A `.csv` file with the columns image_a, image_b, same (paths below `root`), or else LFW's own format."""
+    need_regular(path, "The list of pairs")
     try:
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
@@ -44,7 +46,7 @@ def read_pair_list(path: Path, root: Path) -> PairList:
     for line, a, b, label in pairs:
         for name, places_of_side in ((a, first), (b, second)):
             found = name if whole else _with_ending(root, name)
-            if found not in places and not (root / found).is_file():
+            if found not in places and not _is_file(root / found):
                 raise DamnatioError(f"{path}, line {line}: there is no image {found} in {root}.")
             places_of_side.append(places.setdefault(found, len(places)))
         same.append(label)
@@ -59,21 +61,24 @@ Line = tuple[int, str, str, bool]
 
 def _of_csv(path: Path, text: str) -> Iterator[Line]:
     reader = csv.DictReader(text.splitlines())
-    missing = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
-    if missing:
-        raise DamnatioError(f"{path} has no column '{missing[0]}': a list of pairs has {', '.join(COLUMNS)}.")
-    for row in reader:
-        a, b, label = (row[name] or "" for name in COLUMNS)
-        if label.strip().lower() not in TRUTH:
-            raise DamnatioError(f"{path}, line {reader.line_num}: 'same' is 1 or 0, not '{label}'.")
-        yield reader.line_num, a, b, TRUTH[label.strip().lower()]
+    try:
+        missing = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
+        if missing:
+            raise DamnatioError(f"{path} has no column '{missing[0]}': a list of pairs has {', '.join(COLUMNS)}.")
+        for row in reader:
+            a, b, label = (row[name] or "" for name in COLUMNS)
+            if label.strip().lower() not in TRUTH:
+                raise DamnatioError(f"{path}, line {reader.line_num}: 'same' is 1 or 0, not '{label[:80]}'.")
+            yield reader.line_num, a, b, TRUTH[label.strip().lower()]
+    except csv.Error as error:
+        raise DamnatioError(f"{path}, line {reader.reader.line_num}: {error}.") from error
 
 
 def _of_lfw(path: Path, text: str) -> tuple[int, list[Line]]:
     """`10 300`, then ten times 300 lines `name i j` and 300 lines `name1 i name2 j`; `300` alone, one such part."""
     lines = [(number, line.split()) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
     head = lines[0][1] if lines else []
-    if len(head) not in (1, 2) or not all(word.isdecimal() for word in head):
+    if len(head) not in (1, 2) or not all(map(_is_number, head)):
         raise DamnatioError(f"{path} does not begin with the numbers of folds and pairs, such as '10 300'.")
     folds, each = (1, int(head[0])) if len(head) == 1 else (int(head[0]), int(head[1]))
     if len(lines) - 1 != folds * each * 2:
@@ -82,17 +87,28 @@ def _of_lfw(path: Path, text: str) -> tuple[int, list[Line]]:
 
 
 def _lfw_line(path: Path, number: int, words: Sequence[str]) -> Line:
-    if len(words) not in (3, 4) or not (words[1].isdecimal() and words[-1].isdecimal()):
+    if len(words) not in (3, 4) or not (_is_number(words[1]) and _is_number(words[-1])):
         raise DamnatioError(f"{path}, line {number}: expected 'name i j' or 'name1 i name2 j'.")
     other = words[0] if len(words) == 3 else words[2]
     a, b = f"{words[0]}/{words[0]}_{int(words[1]):04d}", f"{other}/{other}_{int(words[-1]):04d}"
     return number, a, b, len(words) == 3
 
 
+def _is_number(word: str) -> bool:
+    return word.isdecimal() and len(word) < 10
+
+
 def _with_ending(root: Path, name: str) -> str:
     """The image's file; LFW's lists leave its ending out."""
-    found = (f"{name}{ending}" for ending in sorted(ENDINGS) if (root / f"{name}{ending}").is_file())
+    found = (f"{name}{ending}" for ending in sorted(ENDINGS) if _is_file(root / f"{name}{ending}"))
     return next(found, f"{name}.jpg")
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name longer than any file's
+        return False
 
 
 def draw_pairs(codes: Codes, count: int, seed: int) -> tuple[Codes, Codes, NDArray[np.bool_]]:

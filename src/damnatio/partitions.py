@@ -41,13 +41,13 @@ def draw(captures: Table, settings: PartitionSettings, seed: int) -> Table:
 
     pool = parts_of(identities) if settings.pools else None
 
-    def take(partition: str, count: int, allowed: NDArray[np.bool_], what: str) -> NDArray[np.int64]:
+    def take(partition: str, setting: str, count: int, allowed: NDArray[np.bool_], what: str) -> NDArray[np.int64]:
         if settings.pools:
             allowed = allowed & (pool == settings.pools.get(partition, settings.pools["R"]))  # type: ignore[call-overload]
         free = order[(part[order] == UNUSED) & allowed[order]]
         if len(free) < count:
             raise DamnatioError(
-                f"Too few identities for the partitions: {count:,} {what} are wanted and {len(free):,} are left of "
+                f"Too few identities: partitions.{setting} asks for {count:,} {what}, and {len(free):,} are left of "
                 f"{len(identities):,}. {_needed(settings)} Bring more faces or lower the counts under 'partitions'."
             )
         taken: NDArray[np.int64] = free[:count]
@@ -57,23 +57,23 @@ def draw(captures: Table, settings: PartitionSettings, seed: int) -> Table:
     sizes = sorted(settings.scales.items(), key=lambda item: item[1])
     forget = take(
         FORGET,
+        f"scales.{sizes[-1][0]}",
         sizes[-1][1],
         instances >= settings.forget_min_images,
         f"forget identities with at least {settings.forget_min_images} capture instances",
     )
     wanted = [
-        (settings.test_min_images or settings.min_images, TEST, settings.test, "test"),
-        (settings.development_min_images or settings.min_images, DEVELOPMENT, settings.development, "development"),
-        (settings.min_images, RETAIN, settings.control, "retain control"),
+        (settings.test_min_images or settings.min_images, TEST, "test", "test"),
+        (settings.development_min_images or settings.min_images, DEVELOPMENT, "development", "development"),
+        (settings.min_images, RETAIN, "control", "retain control"),
     ]
     drawn = {}
-    for least, partition, count, what in sorted(wanted, key=lambda part: -part[0]):
-        drawn[partition] = take(
-            partition, count, images >= least, f"{what} identities with at least {least} image{'s' * (least > 1)}"
-        )
+    for least, partition, setting, what in sorted(wanted, key=lambda part: -part[0]):
+        words = f"{what} identities with at least {least} image{'s' * (least > 1)}"
+        drawn[partition] = take(partition, setting, getattr(settings, setting), images >= least, words)
     control = drawn[RETAIN]
-    rest = take(RETAIN, settings.retain - settings.control, images >= 1, "further retain identities")
-    take(DISTRACTOR, settings.distractors, images >= 1, "distractors")
+    rest = take(RETAIN, "retain", settings.retain - settings.control, images >= 1, "further retain identities")
+    take(DISTRACTOR, "distractors", settings.distractors, images >= 1, "distractors")
 
     scale = np.full(len(identities), "", dtype=object)
     for name, count in reversed(sizes):
@@ -119,10 +119,10 @@ def _roles(
 
 
 def _needed(settings: PartitionSettings) -> str:
-    total = (
-        settings.retain + settings.test + settings.development + settings.distractors + max(settings.scales.values())
-    )
-    return f"This recipe needs {total:,} identities in all."
+    names = ("retain", "test", "development", "distractors")
+    counts = {name: getattr(settings, name) for name in names} | {"the largest scale": max(settings.scales.values())}
+    parts = ", ".join(f"{name} {count:,}" for name, count in counts.items())
+    return f"This recipe needs {sum(counts.values()):,} identities in all ({parts})."
 
 
 def at_scale(partitions: Table, scales: dict[str, int], scale: str) -> NDArray[np.bool_]:

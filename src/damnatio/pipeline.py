@@ -8,21 +8,23 @@ the renderer: an edit computes them anew. The code of the other stages is not: n
 comment changed. A change there that alters results raises `version`.
 """
 
+import copy
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 
+from damnatio.errors import DamnatioError
 from damnatio.evaluating import ORIGINAL
 from damnatio.faces import SOURCES
 from damnatio.faces.base import Faces, FaceSource, collect
 from damnatio.recipe import Recipe, method_settings
 from damnatio.registry import code_of
 from damnatio.tables import Table
-from damnatio.workspace import Output, Workspace
+from damnatio.workspace import Output, Workspace, manifest_of
 
 _NO_EFFECT = {"workers", "log_every", "checkpoint_seconds", "cache_gb"}
 """Settings that change how a result is reached and never the result: no key depends on them."""
@@ -31,7 +33,10 @@ _NO_EFFECT = {"workers", "log_every", "checkpoint_seconds", "cache_gb"}
 class Pipeline:
     def __init__(self, recipe: Recipe, workspace: Workspace) -> None:
         self.recipe, self.workspace = recipe, workspace
+        self.reported = recipe
+        """the recipe as the report has it: with the methods and scales that it keeps from before"""
         self._known: dict[tuple[str, str], Output] = {}
+        self._computes = True
 
     # --- stages -----------------------------------------------------------------------------------------------------
 
@@ -194,11 +199,16 @@ class Pipeline:
         return self._stage("7-evaluate", f"{scale}-{label}", keyed, inputs, build)
 
     def report(self) -> Path:
-        recipe = self.recipe
-        partitions, original = self.partitions(), self.original()
+        """Of every model whose evaluation for this recipe is finished: those asked for now, and those from before."""
+        forget = self.recipe.forget
+        asked = [(scale, label) for scale in forget.scales for label in (ORIGINAL, *forget.methods)]
+        found = {model: self.evaluation(*model) for model in asked}
+        found |= self._keep_finished(found)
+        recipe = self.reported
         models = [(scale, label) for scale in recipe.forget.scales for label in (ORIGINAL, *recipe.forget.methods)]
-        inputs = {"captures": self.captures(), "partitions": partitions, "original": original}
-        inputs |= {f"{scale}-{label}": self.evaluation(scale, label) for scale, label in models}
+        models = [model for model in models if model in found]
+        inputs = {"captures": self.captures(), "partitions": self.partitions(), "original": self.original()}
+        inputs |= {f"{scale}-{label}": found[scale, label] for scale, label in models}
 
         def build(folder: Path) -> None:
             from damnatio.reporting import Evaluated, write_report
@@ -211,6 +221,54 @@ class Pipeline:
         ]
         keyed = {"recipe": _plain(recipe), "code": code_of("reporting.py", "findings.py", *looks)}
         return self.workspace.publish("report", keyed, inputs, build)
+
+    def _keep_finished(self, asked: Mapping[tuple[str, str], Output]) -> dict[tuple[str, str], Output]:
+        """The finished evaluations that differ from those asked for in method or scale alone; `reported` names them.
+
+        A row that this recipe gives other settings, or none, is taken as the last report had it."""
+        recipe = self.recipe
+        last = _forget_section(manifest_of(self.workspace.folder / "report"))
+        rows: dict[str, list[str]] = {}
+        for name, manifest in self.workspace.finished("7-evaluate"):
+            scale = str(manifest["settings"].get("scale"))
+            label = name.removeprefix(f"{scale}-")
+            if scale in recipe.partitions.scales and (scale, label) not in asked:
+                rows.setdefault(label, []).append(scale)
+        kept: dict[tuple[str, str], Output] = {}
+        settings = dict(recipe.forget.settings)
+        for label, scales in rows.items():
+            tries = [settings.get(label, {})]
+            if label not in (ORIGINAL, *recipe.forget.methods):  # a report has one row of a name
+                tries.append(last["settings"].get(label, {}))
+            for own in tries:
+                finished = {(scale, label): self._finished(scale, label, own) for scale in scales}
+                if any(finished.values()):
+                    kept |= {model: output for model, output in finished.items() if output}
+                    settings |= {label: own} if own else {}
+                    break
+        if kept:
+            listed = ", ".join(f"{scale} {label}" for scale, label in kept)
+            self.workspace.say(f"{'report':<13} {'':<12} kept     {listed}: finished before, with the same settings")
+            shown = [label for label in (*last["methods"], *recipe.forget.methods, *rows) if label != ORIGINAL]
+            named = {label for _, label in (*asked, *kept)}
+            methods = [label for label in dict.fromkeys(shown) if label in named]
+            if named <= {ORIGINAL, *recipe.forget.methods}:
+                methods = recipe.forget.methods
+            scales = [scale for scale in recipe.partitions.scales if scale in {name for name, _ in (*asked, *kept)}]
+            both = {"methods": methods, "scales": scales, "settings": settings}
+            self.reported = recipe.model_copy(update={"forget": recipe.forget.model_copy(update=both)})
+        return kept
+
+    def _finished(self, scale: str, label: str, own: dict[str, Any]) -> Output | None:
+        """The evaluation of a row with these settings of its own, if it is on disk."""
+        look = copy.copy(self)  # with what was read of the source
+        forget = self.recipe.forget.model_copy(update={"settings": {**self.recipe.forget.settings, label: own}})
+        look.recipe = self.recipe.model_copy(update={"forget": forget})
+        look._known, look._computes = {}, False
+        try:
+            return look.evaluation(scale, label)
+        except DamnatioError:  # not finished, or no method that is known here
+            return None
 
     # --- what stages share ------------------------------------------------------------------------------------------
 
@@ -258,6 +316,11 @@ class Pipeline:
         version: int = 1,
     ) -> Output:
         """A stage asked for twice in one call is looked up once, so that it is announced once."""
+        if not self._computes:
+            found = self.workspace.find(stage, label, settings, inputs, version)
+            if found is None:
+                raise DamnatioError(f"{stage} {label} is not finished.")
+            return found
         if (stage, label) not in self._known:
             self._known[stage, label] = self.workspace.stage(stage, label, settings, inputs, build, version)
         return self._known[stage, label]
@@ -266,3 +329,9 @@ class Pipeline:
 def _plain(settings: BaseModel) -> dict[str, Any]:
     """As a key holds them. What is left unset is left out, so that a new optional setting makes no old output stale."""
     return settings.model_dump(mode="json", exclude=_NO_EFFECT, exclude_none=True)
+
+
+def _forget_section(report: dict[str, Any]) -> dict[str, Any]:
+    """Of the recipe in a report's manifest."""
+    forget = report.get("settings", {}).get("recipe", {}).get("forget", {})
+    return {"methods": forget.get("methods", []), "settings": forget.get("settings", {})}

@@ -8,6 +8,7 @@ import numpy as np
 from damnatio.embedding import load_embeddings
 from damnatio.errors import DamnatioError, nearest
 from damnatio.evaluating import COLUMNS, Measured, Reference, measure, reference_from, write
+from damnatio.files import need_regular
 from damnatio.partitions import FORGET, at_scale
 from damnatio.protocol import Comparisons, Named, compare, evaluated_rows
 from damnatio.recipe import Recipe
@@ -18,7 +19,8 @@ from damnatio.tables import Table
 Blocks = Iterator[tuple[Codes, Codes, Scores]]
 CELLS = 1 << 22
 """scores at once, where all are written"""
-NEEDED = ("row", "image", "identity", "partition", "control", "scale", "role")
+TEXTS = ("image", "identity", "partition", "scale", "role")
+NEEDED = ("row", "control", *TEXTS)
 
 
 def recheck(
@@ -33,10 +35,16 @@ def recheck(
     """Measure the model behind `embeddings`, an altered one if f*'s embeddings are given as `original`, and write what
     the evaluation stage writes; and all scores of 1:1, if there is a folder for them. The recipe gives the operating
     points, the replicates and the seed."""
+    need_regular(protocol)  # Arrow would take a folder of tables for one
     table = Table.read(protocol)
     missing = [name for name in NEEDED if name not in table.columns]
     if missing:
         raise DamnatioError(f"{protocol} is no table of partitions: it has no column {', '.join(missing)}.")
+    for name in (*TEXTS, "row"):
+        whole = table[name].dtype.kind in "iu"
+        if not (whole if name == "row" else all(isinstance(value, str) for value in table[name])):
+            what = "whole numbers" if name == "row" else "text"
+            raise DamnatioError(f"{protocol}: the column '{name}' holds {what}, and here it does not.")
     table = table.where(np.argsort(table["row"], kind="stable"))
     if not np.array_equal(table["row"], np.arange(len(table))):
         raise DamnatioError(f"{protocol} is not a whole table of partitions: its rows are not 0 to {len(table) - 1}.")

@@ -12,15 +12,21 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationError, field_validator, model_validator
 
 from damnatio.errors import DamnatioError, nearest
+from damnatio.files import need_regular
+from damnatio.yaml_text import RepeatedKeyError, parse
 
 if TYPE_CHECKING:
     from damnatio.methods.base import MethodSettings
 
 Model = TypeVar("Model", bound=BaseModel)
 Share = Annotated[float, Field(gt=0, lt=1)]
-Count = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
+Images = Annotated[int, Field(ge=1, le=65_536)]
+"""held in memory at once"""
 Label = Annotated[str, Field(pattern=r"^[\w.+-]+$")]
 """a name that can stand in a file's"""
+MAX_SIDE = 512
+"""pixels of an aligned crop's side"""
 
 
 class Section(BaseModel):
@@ -31,7 +37,7 @@ class FaceSettings(Section):
     """Where the images come from. Each source adds its own keys in its own file under `faces/`."""
 
     source: str
-    size: int = Field(112, ge=16, le=512, description="side of the square images, in pixels")
+    size: int = Field(112, ge=16, le=MAX_SIDE, description="side of the square images, in pixels")
     cache_gb: float = Field(8.0, ge=0, description="decoded pixels are kept on disk while they take no more than this")
 
 
@@ -66,23 +72,23 @@ class ModelSettings(Section):
     """The network and its classifier head (IV-A). With `weights`, f* is imported and not trained."""
 
     backbone: str = "iresnet34"
-    dim: int = Field(512, ge=2)
+    dim: int = Field(512, ge=2, le=16_384)
     weights: Path | None = Field(None, description="f*'s own: a file, or a folder that holds a model and its card")
     colour: Literal["RGB", "BGR"] | None = Field(None, description="how f* is fed; unset: as its card says, or RGB")
     mean: float | None = Field(None, description="f* is fed (x - mean) / deviation; unset: as its card says, or 127.5")
     deviation: float | None = Field(None, gt=0, description="unset: as its card says, or 127.5")
     licence: str | None = Field(None, description="of f*'s weights, for its card; unset: as its card says")
     head: str = "cosface"
-    scale: float = Field(64.0, gt=0)
-    margin: float = Field(0.4, ge=0)
+    scale: float = Field(64.0, gt=0, le=10_000)
+    margin: float = Field(0.4, ge=0, le=10)
     head_options: dict[str, float] = {}
 
 
 class Optimisation(Section):
     """What the training loop needs, for f* and for every method alike."""
 
-    epochs: Count = 40
-    batch: int = Field(128, ge=2, description="retain images a step")
+    epochs: Count = Field(40, le=1_000_000)
+    batch: Images = Field(128, ge=2, description="retain images a step")
     optimiser: Literal["sgd", "adamw"] = "sgd"
     momentum: float = Field(0.9, ge=0, lt=1)
     weight_decay: float = Field(5e-4, ge=0)
@@ -91,7 +97,7 @@ class Optimisation(Section):
     clip: float = Field(5.0, ge=0, description="bound on the norm of the backbone's gradient; 0 for none")
     precision: Literal["fp32", "bf16"] = "fp32"
     flip: bool = Field(True, description="mirror each training image with probability one half")
-    workers: int = Field(0, ge=0, description="processes that read images; 0 reads in the loop")
+    workers: int = Field(0, ge=0, le=256, description="processes that read images; 0 reads in the loop")
     log_every: Count = 20
     checkpoint_seconds: float = Field(30.0, ge=0)
 
@@ -109,11 +115,11 @@ class TrainSettings(Optimisation):
 class ForgetSettings(Optimisation):
     """Fine-tuning from f* (IV-B). A method's learning rate, weights and margins are its own, under `settings`."""
 
-    scales: list[Label] = Field(["S1", "S2"], min_length=1)
+    scales: list[Label] = Field([], min_length=1, description="unset: all that partitions.scales has")
     methods: list[Label] = ["CURE", "NG+", "PD", "HD", "CP", "EC", "OF"]
     settings: dict[str, dict[str, Any]] = Field({}, description="by method; `method: OF` under another name adds a row")
-    identities_per_batch: Count = 8
-    images_per_identity: int = Field(8, ge=2)
+    identities_per_batch: Images = 8
+    images_per_identity: Images = Field(8, ge=2)
     batch_norm: Literal["train", "frozen"] = Field(
         "train", description="whether BatchNorm follows the fine-tuning batches or keeps the statistics of f*"
     )
@@ -123,12 +129,17 @@ class ForgetSettings(Optimisation):
 
 
 class EvaluateSettings(Section):
-    operating_points: list[Share] = Field([1e-4, 1e-2], min_length=1)
+    operating_points: list[Share] = Field([1e-4, 1e-2], min_length=1, max_length=100)
     nonmated_pairs: int = Field(
-        0, ge=0, description="non-mated comparisons a group, drawn by the seed; 0 counts every one of them"
+        0,
+        ge=0,
+        le=1_000_000_000,
+        description="non-mated comparisons a group, drawn by the seed; 0 counts every one of them",
     )
-    replicates: int = Field(1_000, ge=0, description="of the bootstrap over subjects; 0 gives Wilson's intervals alone")
-    embed_batch: Count = 512
+    replicates: int = Field(
+        1_000, ge=0, le=100_000, description="of the bootstrap over subjects; 0 gives Wilson's intervals alone"
+    )
+    embed_batch: Images = 512
 
     @field_validator("operating_points")
     @classmethod
@@ -137,10 +148,10 @@ class EvaluateSettings(Section):
 
 
 class Recipe(Section):
-    name: str = Field(pattern=r"^[\w.-]+$")
+    name: str = Field(pattern=r"^[.-]*\w[\w.-]*$", description="that of the run's folder: `..` is none")
     seed: int = Field(1, ge=0, lt=2**63)
     plugins: list[str] = Field([], description="Python files to import first: methods and parts of your own")
-    threads: int = Field(0, ge=0, description="processor threads; 0 takes one a core")
+    threads: int = Field(0, ge=0, le=1_024, description="processor threads; 0 takes one a core")
     faces: SerializeAsAny[FaceSettings]
     captures: CaptureSettings = CaptureSettings()
     partitions: PartitionSettings = PartitionSettings()
@@ -154,6 +165,9 @@ class Recipe(Section):
         counts = self.partitions
         if counts.control > counts.retain:
             raise ValueError(f"partitions.control ({counts.control}) is drawn from partitions.retain ({counts.retain})")
+        if not self.forget.scales:  # a default of two names would be one that a recipe of one scale never wrote
+            forget = self.forget.model_copy(update={"scales": list(counts.scales)})
+            object.__setattr__(self, "forget", forget)
         for scale in self.forget.scales:
             if scale not in counts.scales:
                 known = nearest(scale, counts.scales).rstrip(".")
@@ -241,15 +255,17 @@ def model_settings(weights: Path, overrides: Sequence[str] = ()) -> ModelSetting
     foreign = [section for section in content if section != "model"]
     if foreign:
         raise DamnatioError(f"--set {foreign[0]}: there is a model here and no recipe; set model.key=value.")
-    return validated(ModelSettings, {**content.get("model", {}), "weights": weights}, weights, "model")
+    given = content.get("model", {})
+    if not isinstance(given, dict):
+        raise DamnatioError(f"--set model={given}: set one of its keys, model.key=value.")
+    return validated(ModelSettings, {**given, "weights": weights}, weights, "model")
 
 
 def face_settings(source: str | Path, size: int) -> FaceSettings:
     """Settings of the faces at a path, or those of a recipe, at this size."""
     from damnatio.faces import detect
-    from damnatio.faces.detection import is_source
 
-    return detect(source, size=size) if is_source(source) else load(source, [f"faces.size={size}"]).faces
+    return detect(source, size=size) if names_faces(source) else load(source, [f"faces.size={size}"]).faces
 
 
 def validated(model: type[Model], content: Any, source: str | Path, place: str = "") -> Model:
@@ -261,13 +277,30 @@ def validated(model: type[Model], content: Any, source: str | Path, place: str =
 
 
 def find(source: str | Path) -> Path:
-    path = Path(source)
+    path, built_in = Path(source), _built_in()
     if path.is_file():
         return path
-    built_in = {recipe.stem: recipe for recipe in sorted(configs().glob("*.yaml"))}
     if str(source) in built_in:
         return built_in[str(source)]
+    need_regular(path, "The recipe")
     raise DamnatioError(f"There is no recipe '{source}', as a file or by name.{nearest(str(source), built_in)}")
+
+
+def names_faces(source: str | Path) -> bool:
+    """Whether this names faces and not a recipe; a name that `damnatio ls recipes` shows stays a recipe."""
+    from damnatio.faces.detection import is_source
+
+    built_in = _built_in()
+    if str(source) in built_in or Path(source).is_file() or is_source(source):
+        return str(source) not in built_in and is_source(source)
+    need_regular(source)
+    raise DamnatioError(
+        f"There is no folder or file {source}, nor a recipe of that name.{nearest(str(source), built_in)}"
+    )
+
+
+def _built_in() -> dict[str, Path]:
+    return {recipe.stem: recipe for recipe in sorted(configs().glob("*.yaml"))}
 
 
 def configs() -> Path:
@@ -278,7 +311,9 @@ def configs() -> Path:
 
 def _read(path: Path, seen: tuple[Path, ...] = ()) -> dict[str, Any]:
     try:
-        content = yaml.safe_load(path.read_text())
+        content = parse(path.read_text(encoding="utf-8"))
+    except RepeatedKeyError as error:
+        raise DamnatioError(f"The recipe {path}: {error}: leave one of them out.") from error
     except (OSError, ValueError, yaml.YAMLError) as error:  # ValueError: not UTF-8, or a date of no calendar
         raise DamnatioError(f"The recipe {path} cannot be read: {' '.join(str(error).split())}.") from error
     if not isinstance(content, dict):
@@ -318,7 +353,9 @@ def _override(content: dict[str, Any], override: str) -> None:
         if not isinstance(place, dict):
             raise DamnatioError(f"--set {override}: '{section}' is a value, not a section.")
     try:
-        place[key] = yaml.safe_load(text)
+        place[key] = parse(text)
+    except RepeatedKeyError as error:
+        raise DamnatioError(f"--set {override}: {error}.") from error
     except (ValueError, yaml.YAMLError):
         raise DamnatioError(f"--set {override}: the value is not valid YAML.") from None
 
@@ -328,6 +365,7 @@ def _import_file(path: Path) -> None:
     import hashlib
     import sys
 
+    need_regular(path, "plugins:")
     if not path.is_file():
         raise DamnatioError(f"plugins: there is no file {path}.")
     name = f"damnatio_plugin_{path.stem}_{hashlib.sha256(bytes(path.resolve())).hexdigest()[:8]}"

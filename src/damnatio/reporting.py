@@ -3,6 +3,7 @@
 import base64
 import csv
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,12 +30,15 @@ from damnatio.presentation.mechanism import ON_THE_SPHERE, mechanisms
 from damnatio.presentation.tables import Grid
 from damnatio.recipe import Recipe, method_settings
 from damnatio.tables import Table, codes_of
-from damnatio.workspace import Output, write_atomically
+from damnatio.workspace import Output, checked, write_atomically
 
 RESULTS, WARNINGS = "results.csv", "warnings.csv"
 _FRACTIONS = ("operating_point", "value", "low", "high", "wilson_low", "wilson_high")
 _NUMBERS: dict[str, Any] = {"count": int, "subjects": int, **dict.fromkeys(_FRACTIONS, float)}
 _EMPTY = dict.fromkeys(_FRACTIONS, "nan")
+_FRONT = ("backbone", "scale", "method")
+_COLUMNS = (*_FRONT, *COLUMNS)
+_WARNED = (*_FRONT, "task", "group", "operating_point", "warning")
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,10 @@ def write_report(
     titles = headings(recipe)
     drawn = [
         figures.Drawn(
-            e.scale, titles[e.label], load_file(e.path / "sketches.safetensors"), Table.read(e.path / "curves.parquet")
+            e.scale,
+            titles[e.label],
+            load_file(checked(e.path / "sketches.safetensors")),
+            Table.read(e.path / "curves.parquet"),
         )
         for e in evaluated
     ]
@@ -109,9 +116,8 @@ def long_results(backbone: str, evaluated: Sequence[Evaluated]) -> tuple[Table, 
         table = Table.read(model.path / "results.parquet")
         front = {"backbone": backbone, "scale": model.scale, "method": model.label}
         tables.append(Table({**{k: [v] * len(table) for k, v in front.items()}, **{c: table[c] for c in COLUMNS}}))
-        warned += [{**front, **warning} for warning in json.loads((model.path / "warnings.json").read_text())]
-    names = ["backbone", "scale", "method", "task", "group", "operating_point", "warning"]
-    return Table.joined(tables), Table.of_rows(names, [[w[name] for name in names] for w in warned])
+        warned += [{**front, **warning} for warning in json.loads(checked(model.path / "warnings.json").read_text())]
+    return Table.joined(tables), Table.of_rows(_WARNED, [[w[name] for name in _WARNED] for w in warned])
 
 
 def grids_of(recipe: Recipe, results: Table, warnings: Table, counts: Table) -> list[Grid]:
@@ -134,17 +140,26 @@ def _doubts(warnings: Table) -> list[tuple[str, str, str, str, float]]:
 
 def read_report(folder: Path) -> tuple[Table, Table]:
     """The long results and the warnings of a finished report."""
-    tables = []
-    for name in (RESULTS, WARNINGS):
-        try:
-            with (folder / name).open(newline="") as file:
-                reader = csv.DictReader(file)
-                rows, names = list(reader), list(reader.fieldnames or [])
-        except OSError:
-            raise DamnatioError(f"There is no finished report in {folder}: run the recipe to its end first.") from None
-        columns = {n: [_NUMBERS.get(n, str)(row[n] or _EMPTY.get(n, "")) for row in rows] for n in names}
-        tables.append(Table(columns))
-    return tables[0], tables[1]
+    return _read_csv(folder / RESULTS, _COLUMNS), _read_csv(folder / WARNINGS, _WARNED)
+
+
+def _read_csv(path: Path, names: Sequence[str]) -> Table:
+    try:
+        with checked(path).open(newline="", encoding="utf-8") as file:
+            reader = csv.DictReader(file, strict=True)
+            rows = list(reader)
+            if any(None in row or None in row.values() for row in rows):
+                raise ValueError("a row of more or fewer columns than the first")
+            if not rows and path.name == RESULTS:
+                raise ValueError("it has no row")
+            columns = {n: [_NUMBERS.get(n, str)(row[n] or _EMPTY.get(n, "")) for row in rows] for n in names}
+    except OSError:
+        raise DamnatioError(f"There is no finished report in {path.parent}: run the recipe to its end first.") from None
+    except (csv.Error, ValueError, KeyError) as error:  # ValueError: not UTF-8, or a number that is none
+        raise DamnatioError(
+            f"{path} is no table of a report ({error}): delete the folder {path.parent} and run the recipe again."
+        ) from None
+    return Table(columns)
 
 
 def example_pairs(
@@ -225,22 +240,22 @@ def _cards(recipe: Recipe, results: Table, warnings: Table) -> list[dict[str, st
     for method in (ORIGINAL, *recipe.forget.methods):
         test = look_up(scale, method, "1:1", "T", "TMR", point)
         unseen = look_up(scale, method, "1:1", "Fev-Fev", "TMR", point)
+        if math.isnan(test) and math.isnan(unseen):
+            continue  # evaluated at another scale alone
         title = f"{titles[method]}: test → forget-eval TMR at FMR {point:g}"
         cards.append({"value": f"{test:.3f} → {unseen:.3f}", "title": title})
     return cards
 
 
-def terminal_tables(recipe: Recipe, folder: Path) -> list[Any]:
-    """The report's tables for a terminal: the rates and the distances."""
+def terminal_tables(recipe: Recipe, folder: Path, width: int) -> list[Any]:
+    """The report's tables for a terminal of this width: the rates and the distances."""
     results, warnings = read_report(folder)
     look_up = Results(results, _doubts(warnings), headings(recipe))
     scales, methods = recipe.forget.scales, [ORIGINAL, *recipe.forget.methods]
-    grids = [
-        layouts.rates(look_up, scales, methods, recipe.evaluate.operating_points),
-        layouts.distances(look_up, scales, methods),
-    ]
+    rates = layouts.rates(look_up, scales, methods, recipe.evaluate.operating_points)
+    distances = layouts.distances(look_up, scales, methods)
     lines = dict.fromkeys(f"† {w['task']}: {w['warning']}" for w in warnings.rows())
-    return [*[grid.terminal() for grid in grids], "\n".join(lines)]
+    return [*rates.terminal(width), "\n".join(rates.notes), *distances.terminal(width), "\n".join(lines)]
 
 
 def draw_sheet(faces: Faces, path: Path, rows: int, columns: int) -> None:

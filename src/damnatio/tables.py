@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
 from damnatio.errors import DamnatioError
-from damnatio.workspace import atomic_file
+from damnatio.workspace import atomic_file, checked
 
 Column = NDArray[Any]
 
@@ -66,7 +66,7 @@ class Table:
 
     def write_csv(self, path: Path) -> None:
         """For people and spreadsheets; a number that is none is left empty."""
-        with atomic_file(path) as temporary, open(temporary, "w", newline="") as file:
+        with atomic_file(path) as temporary, open(temporary, "w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(self.columns)
             for row in self.rows():
@@ -75,12 +75,14 @@ class Table:
     @staticmethod
     def read(path: Path, columns: Sequence[str] | None = None) -> "Table":
         try:
-            table = pq.read_table(path, columns=list(columns) if columns else None)
+            table = pq.read_table(checked(path), columns=list(columns) if columns else None)
+            return Table({name: from_arrow(table.column(name)) for name in table.column_names})
         except FileNotFoundError:
             raise DamnatioError(f"There is no table {path}: run the stage that makes it.") from None
-        except (pa.ArrowInvalid, OSError) as error:
-            raise DamnatioError(f"{path} is not a readable Parquet table ({error}).") from error
-        return Table({name: from_arrow(table.column(name)) for name in table.column_names})
+        except (pa.ArrowException, OSError, ValueError) as error:  # ValueError: text that is not UTF-8
+            raise DamnatioError(
+                f"{path} is not a readable Parquet table ({' '.join(str(error).split())[:200]})."
+            ) from error
 
 
 def _column(values: Sequence[Any] | Column) -> Column:
@@ -93,6 +95,8 @@ def _column(values: Sequence[Any] | Column) -> Column:
 def from_arrow(column: Any) -> Column:
     """An Arrow column as an array. Equal strings are one object, which at millions of rows decides what fits; not where
     the first thousands are all different, as names of images are."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
     some = column.slice(0, 10_000)
     if not pa.types.is_string(column.type) or column.null_count or pc.count_distinct(some).as_py() == len(some):
         return np.asarray(column.to_numpy(zero_copy_only=False))

@@ -4,16 +4,17 @@ A run that is killed at any step and started again ends with the same weights, b
 function of (seed, step), and a checkpoint holds backbone, head, method, optimiser and the state of torch's generator.
 """
 
+import hashlib
 import json
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader
@@ -31,9 +32,9 @@ from damnatio.progress import progress
 from damnatio.recipe import Optimisation, Recipe
 from damnatio.sampling import Batch, Batches, ForgetSampler, RetainSampler
 from damnatio.tables import Table
-from damnatio.workspace import write_atomically
+from damnatio.workspace import CHECKPOINT, write_atomically
 
-CHECKPOINT, METRICS = "checkpoint.safetensors", "metrics.jsonl"
+METRICS = "metrics.jsonl"
 
 
 @dataclass
@@ -80,12 +81,12 @@ def learning_rate(step: int, total: int, warmup: int, base: float, power: float)
 
 def fit(job: Job, folder: Path, say: Callable[[str], None] = lambda line: None) -> None:
     """Train the job to its end in `folder`, from its checkpoint there if it has one. What is long says how long."""
-    _Loop(job, folder).run(say)
+    _Loop(job, folder, say).run()
 
 
 class _Loop:
-    def __init__(self, job: Job, folder: Path) -> None:
-        self.job, self.folder, self.settings = job, folder, job.settings
+    def __init__(self, job: Job, folder: Path, say: Callable[[str], None] = lambda line: None) -> None:
+        self.job, self.folder, self.settings, self.say = job, folder, job.settings, say
         self.device = next(job.backbone.parameters()).device
         self.retain = RetainSampler(job.rows, job.labels, self.settings.batch, job.seed)
         self.steps = self.settings.epochs * self.retain.steps_per_epoch
@@ -113,7 +114,7 @@ class _Loop:
         self._mode()
         return start
 
-    def run(self, say: Callable[[str], None]) -> None:
+    def run(self) -> None:
         start = self.begin()
         loader = DataLoader(
             self.batches,
@@ -138,7 +139,9 @@ class _Loop:
                 elif step == start + TRIAL:
                     left = (now - warm) / TRIAL * (self.steps - step - 1)
                     if left > WORTH_SAYING:
-                        say(f"{self.job.title}: about {left / 60:.0f} min for {self.steps - step - 1:,} steps to go")
+                        self.say(
+                            f"{self.job.title}: about {left / 60:.0f} min for {self.steps - step - 1:,} steps to go"
+                        )
                 if (step + 1) % self.settings.log_every == 0 or step + 1 == self.steps:
                     speed = (step + 1 - logged_step) * images_per_step / (now - logged)
                     log.write(json.dumps(self._line(step, parts, speed)) + "\n")
@@ -150,7 +153,6 @@ class _Loop:
                 advance(images_per_step, note="  ".join(f"{name} {value:.3f}" for name, value in parts.items()))
         whole = self.job.backbone if self.job.whole is None else self.job.whole
         save_model(whole, self.job.head, self.job.card, self.folder)
-        (self.folder / CHECKPOINT).unlink(missing_ok=True)
 
     def _step(self, step: int, batch: Batch) -> dict[str, float]:
         job, forgetting = self.job, self.job.forgetting
@@ -250,21 +252,23 @@ class _Loop:
         for place, state in self.optimiser.state_dict()["state"].items():
             tensors |= {f"optimiser.{place}.{key}": value for key, value in state.items() if value is not None}
         sampler = {"seed": self.job.seed, "step": step, "epoch": step // self.retain.steps_per_epoch}
-        save_tensors(tensors, self.folder / CHECKPOINT, {"step": str(step), "sampler": json.dumps(sampler)})
+        metadata = {"step": str(step), "sampler": json.dumps(sampler), "folder": self.folder.name}
+        save_tensors(tensors, self.folder / CHECKPOINT, {**metadata, "sha256": _digest(metadata, tensors)})
 
     def _resume(self) -> int:
-        """Put everything back as it was after the checkpoint's step; 0 where there is none."""
+        """Put everything back as it was after the checkpoint's step; 0 where there is none, or none that fits."""
         path = self.folder / CHECKPOINT
         metrics = self.folder / METRICS
-        if not path.exists():
-            metrics.unlink(missing_ok=True)
+        try:
+            step, tensors = self._checkpoint(path)
+        except (SafetensorError, FileNotFoundError, ValueError, KeyError) as error:
+            if path.exists():
+                self.say(f"{self.job.title}: the checkpoint {path} is damaged ({error}): the training starts anew")
+            for leftover in (path, metrics):
+                leftover.unlink(missing_ok=True)
             return 0
-        with safe_open(path, framework="pt") as file:
-            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a dict
-            step = int(file.metadata()["step"])
         for name, module in self.modules.items():
-            prefix = f"{name}."
-            module.load_state_dict({k.removeprefix(prefix): t for k, t in tensors.items() if k.startswith(prefix)})
+            module.load_state_dict(_below(name, tensors))
         state: dict[int, dict[str, Tensor]] = {}
         for key, tensor in tensors.items():
             if key.startswith("optimiser."):
@@ -277,13 +281,60 @@ class _Loop:
         _forget_lines_after(metrics, step)
         return step
 
+    def _checkpoint(self, path: Path) -> tuple[int, dict[str, Tensor]]:
+        """The step and the tensors of a checkpoint; an error that says why, if it is not one that this training
+        wrote. Nothing is put anywhere before all of it is known to fit."""
+        with safe_open(path, framework="pt") as file:
+            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a dict
+            metadata = dict(file.metadata() or {})
+        if metadata.pop("sha256", "") != _digest(metadata, tensors):
+            raise ValueError("its content is not what was written")
+        if metadata["folder"] != self.folder.name:
+            raise ValueError(f"it is of {metadata['folder']}")
+        for name, module in self.modules.items():
+            if _shapes(_below(name, tensors)) != _shapes(module.state_dict()):
+                raise ValueError(f"its {name} has tensors of other names or shapes")
+        parameters = self.optimiser.param_groups[0]["params"]
+        for name, tensor in _below("optimiser", tensors).items():
+            if tensor.ndim and tensor.shape != parameters[int(name.split(".")[0])].shape:
+                raise ValueError("its optimiser has tensors of other shapes")
+        return int(metadata["step"]), tensors
+
+
+def _below(name: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    prefix = f"{name}."
+    return {key.removeprefix(prefix): tensor for key, tensor in tensors.items() if key.startswith(prefix)}
+
+
+def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, torch.Size]:
+    return {name: tensor.shape for name, tensor in tensors.items()}
+
+
+def _digest(metadata: Mapping[str, str], tensors: Mapping[str, Tensor]) -> str:
+    """A hash of all that a checkpoint holds: its file format has none, and one changed byte makes another model."""
+    digest = hashlib.sha256(json.dumps(metadata, sort_keys=True).encode())
+    for name in sorted(tensors):
+        values = tensors[name].detach().cpu().contiguous()
+        digest.update(f"{name} {values.dtype} {tuple(values.shape)}".encode())
+        digest.update(values.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
 
 def _forget_lines_after(metrics: Path, step: int) -> None:
-    """Steps after the checkpoint will be taken again: their lines would stand twice."""
+    """Steps after the checkpoint will be taken again: their lines would stand twice. So would the end of a line that
+    was cut off."""
     if metrics.exists():
-        lines = [line for line in metrics.read_text().splitlines() if line.endswith("}")]
-        kept = [line for line in lines if json.loads(line)["step"] <= step]
-        write_atomically(metrics, "".join(f"{line}\n" for line in kept))
+        kept = [line for line in metrics.read_bytes().splitlines() if (_step_of(line) or math.inf) <= step]
+        write_atomically(metrics, b"".join(line + b"\n" for line in kept))
+
+
+def _step_of(line: bytes) -> int | None:
+    """The step that a line of the log tells of; None where the line is none."""
+    try:
+        step: int = json.loads(line)["step"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return step if isinstance(step, int) else None
 
 
 def _optimiser(parameters: list[nn.Parameter], settings: Optimisation, lr: float) -> torch.optim.Optimizer:

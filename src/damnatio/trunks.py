@@ -23,6 +23,7 @@ from damnatio.errors import DamnatioError
 from damnatio.exchange.graph import GraphNetwork
 from damnatio.inputs import Inputs, Mask, Rows
 from damnatio.progress import progress
+from damnatio.workspace import checked
 
 ACTIVATIONS, ROWS = "activations.npy", "rows.npy"
 
@@ -158,8 +159,8 @@ class Activations:
     """What `keep_activations` left in a folder, as inputs of the tail."""
 
     def __init__(self, folder: Path) -> None:
-        self._rows: Rows = np.load(folder / ROWS)
-        self._kept: NDArray[np.float16] = np.load(folder / ACTIVATIONS, mmap_mode="r")
+        self._rows: Rows = np.load(checked(folder / ROWS))
+        self._kept: NDArray[np.float16] = np.load(checked(folder / ACTIVATIONS), mmap_mode="r")
 
     def read(self, rows: Rows, mirrored: Mask | None = None) -> NDArray[np.float16]:
         places = np.searchsorted(self._rows, rows).clip(max=len(self._rows) - 1)

@@ -304,7 +304,12 @@ def test_what_is_no_face_embedder_is_told_in_a_sentence(tmp_path: Path) -> None:
     assert "onnxruntime cannot run it" in refusal(circle, tmp_path)
     unsaid = small_model([conv, *nodes], kept)
     del unsaid.opset_import[:]
-    assert "onnxruntime cannot run it" in refusal(unsaid, tmp_path)
+    assert refusal(unsaid, tmp_path) == " does not say which version of ONNX's operators it uses."
+    elsewhere = small_model([conv, *nodes], kept)
+    elsewhere.opset_import[0].domain = "somewhere"
+    assert refusal(elsewhere, tmp_path) == " does not say which version of ONNX's operators it uses."
+    huge = small_model([conv, *nodes], kept, shape=("N", 3, 2**20, 2**20))
+    assert refusal(huge, tmp_path) == " takes images of 1048576 pixels, and faces here have at most 512."
     (tmp_path / "text.onnx").write_text("this is no model")
     (tmp_path / "empty.onnx").write_bytes(b"")
     for name in ("text.onnx", "empty.onnx"):

@@ -1,6 +1,7 @@
 """Which network a file of tensors belongs to, whoever saved it and however wrapped."""
 
 import pickle
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,23 @@ def test_a_damaged_file_is_told(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "f.pth").write_bytes(content)
     with pytest.raises(DamnatioError, match=r"f.pth (is not a file that torch.save wrote|holds more than tensors)"):
         read_state(tmp_path / "f.pth")
+
+
+def test_a_length_that_a_file_states_is_not_believed(tmp_path: Path) -> None:
+    """torch's old format, cut inside a text of two gigabytes."""
+    (tmp_path / "f.pth").write_bytes(b"\x80\x02X\xf0\xff\xff\x7f" + b"x" * 10)
+    tracemalloc.start()
+    try:
+        with pytest.raises(DamnatioError, match=r"f.pth is not a file that torch.save wrote"):
+            read_state(tmp_path / "f.pth")
+        assert tracemalloc.get_traced_memory()[1] < 2**26
+    finally:
+        tracemalloc.stop()
+
+
+def test_the_old_format_of_torch_is_read(tmp_path: Path) -> None:
+    torch.save(state(), tmp_path / "f.pth", _use_new_zipfile_serialization=False)
+    assert all(torch.equal(tensor, state()[name]) for name, tensor in read_state(tmp_path / "f.pth").items())
 
 
 def test_missing_and_foreign_tensors_are_listed(tmp_path: Path) -> None:

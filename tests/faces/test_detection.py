@@ -117,4 +117,4 @@ def test_faces_are_indexed_from_a_path(
     assert main(["faces", "gone.rec"]) == 2
     assert capsys.readouterr().err == "damnatio: There is nothing at gone.rec.\n"
     assert main(["faces", "gone"]) == 2
-    assert "There is no recipe 'gone'" in capsys.readouterr().err
+    assert "There is no folder or file gone, nor a recipe of that name" in capsys.readouterr().err

@@ -2,13 +2,20 @@
 
 import csv
 import io
+from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from damnatio.methods import METHODS
 from damnatio.presentation.mechanism import IMAGES, flat, paths_of
 from damnatio.presentation.tables import DOUBT, Cell, Grid, best_of
+from damnatio.recipe import load
+from damnatio.reporting import terminal_tables
+
+RESULTS = Path(__file__).parents[2] / "results/demo"
 
 
 @pytest.fixture
@@ -77,3 +84,33 @@ def test_the_map_keeps_angles_from_the_centre() -> None:
     points = np.array([[0, 0, 1.0], [1.0, 0, 0], [0, -1.0, 0], [0, 0, -1.0]])
     assert np.allclose(np.linalg.norm(flat(points), axis=1)[:3], [0, np.pi / 2, np.pi / 2])
     assert np.allclose(flat(points)[1], [np.pi / 2, 0])
+
+
+@pytest.mark.parametrize("width", [40, 80, 100, 200])
+def test_a_terminal_of_any_width_shows_every_number_whole(width: int) -> None:
+    """The tables of the demo: ten models, marks behind the rates, titles longer than any label."""
+    recipe = load("demo", ["partitions.scales={S1: 10, S2: 50}"])
+    console = Console(width=width, file=io.StringIO())
+    tables = terminal_tables(recipe, RESULTS, width)
+    for table in tables:
+        console.print(table)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "…" not in text
+    assert max(map(len, text.splitlines())) <= width
+    numbers = [row[1:] for row in csv.reader((RESULTS / "rates.md").open(encoding="utf-8"), delimiter="|")][3:]
+    wanted = [cell.replace("*", "").strip() for row in numbers for cell in row if cell.strip()[:1].isdigit()]
+    shown = Counter(text.replace("\n", " ").split())
+    for number, times in Counter(word for cell in wanted for word in cell.split()).items():
+        assert shown[number] >= times, number
+    heads = [line.split() for line in text.splitlines() if "f*" in line.split()]
+    assert (heads[0] == ["f*", "CURE‡", "NG+", "PD", "HD", "CP", "EC", "OF", "FT", "GA", "n"]) == (width == 200)
+
+
+def test_a_table_too_wide_for_a_terminal_is_cut_into_even_parts_a_group(grid: Grid) -> None:
+    wide = Grid("rates", "Rates", ["", *["f*", "HD", "n"] * 2], [[*row, *row[1:]] for row in grid.rows])
+    wide.spans, wide.breaks = [("", 1), ("S1", 3), ("S2", 3)], grid.breaks
+    assert [table.plain.splitlines()[0] for table in wide.terminal(80)] == ["Rates, S1", "Rates, S2"]
+    narrow = [table.plain.splitlines() for table in wide.terminal(20)]
+    assert [lines[0] for lines in narrow] == ["Rates, S1", "... S1", "Rates, S2", "... S2"]
+    assert narrow[0][1:] == ["          f*      HD", "Verification", "R ↑    0.500   0.750", "a|b_c      -  0.100†"]
+    assert narrow[1][1:] == ["           n", "Verification", "R ↑    1,200", "a|b_c      3"]

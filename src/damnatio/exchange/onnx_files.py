@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from damnatio.errors import DamnatioError
 from damnatio.exchange.graph import FLOAT, GraphNetwork, inputs_of
 from damnatio.exchange.operators import OPERATORS
+from damnatio.recipe import MAX_SIDE
 from damnatio.workspace import write_atomically
 
 if TYPE_CHECKING:
@@ -131,6 +132,11 @@ def _face_size(model: "ModelProto", path: Path) -> int:
         raise DamnatioError(
             f"{path} is not a face embedder: its input is {given}, where one float N x 3 x size x size is expected."
         )
+    side = int(sides[2])
+    if side > MAX_SIDE:
+        raise DamnatioError(f"{path} takes images of {side} pixels, and faces here have at most {MAX_SIDE}.")
+    if not any(entry.domain in ("", "ai.onnx") for entry in model.opset_import):
+        raise DamnatioError(f"{path} does not say which version of ONNX's operators it uses.")
     if unknown:
         raise DamnatioError(
             f"{path} holds operators that are not known here: {_few(unknown)}. Export the model with plain ones, or "
@@ -139,7 +145,7 @@ def _face_size(model: "ModelProto", path: Path) -> int:
     broken = [node.name or node.output[0] for node in model.graph.node if not _constant_norm(node, model)]
     if broken:
         raise DamnatioError(f"{path}: the BatchNormalization {broken[0]} has weights that are not stored float32.")
-    return int(sides[2])
+    return side
 
 
 def _constant_norm(node: Any, model: "ModelProto") -> bool:

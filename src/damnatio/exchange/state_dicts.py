@@ -1,7 +1,10 @@
 """State dicts: the tensors of a `.pth`, `.pt` or `.safetensors` file, and which backbone they are the weights of."""
 
+import io
 import pickle
+import zipfile
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,8 @@ WRAPPERS = ("state_dict", "model", "backbone", "net")
 PREFIXES = ("module.", "_orig_mod.", "backbone.")
 """what wrappers put before every name: DistributedDataParallel, torch.compile, a model with its head"""
 
+SIZES = (112, 96, 128, 160, 224, 256, 192, 144, 64, 32)
+"""sides of images that networks are made for, tried where the wanted one does not fit"""
 DIM = 512
 """the dimension of an embedding where nothing says it"""
 
@@ -30,7 +35,7 @@ def read_state(path: Path) -> dict[str, Tensor]:
         except (OSError, SafetensorError) as error:
             raise DamnatioError(f"{path} is not a readable safetensors file ({error}).") from error
     try:
-        content: Any = torch.load(path, map_location="cpu", weights_only=True)
+        content: Any = torch.load(_source(path), map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise DamnatioError(
             f"{path} holds more than tensors, and code in a file is never run: save its state dict alone, with "
@@ -45,6 +50,12 @@ def read_state(path: Path) -> dict[str, Tensor]:
     if not values or not all(isinstance(value, Tensor) for value in values):
         raise DamnatioError(f"{path} holds no state dict: a mapping of names to tensors is expected.")
     return _bare(content)
+
+
+def _source(path: Path) -> Path | io.BytesIO:
+    """The file, or the whole of it in memory where it is of torch's old format. Of that, torch reads texts of whatever
+    length the file states, and memory would be asked for in full where a file holds less."""
+    return path if zipfile.is_zipfile(path) else io.BytesIO(path.read_bytes())
 
 
 def _bare(content: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -65,7 +76,7 @@ def guess(state: Mapping[str, Tensor], size: int, path: Path) -> tuple[str, int]
         likeness[backbone] = len(given.items() & shapes.items()) / len(given.keys() | shapes.keys())
         if given.keys() == shapes.keys():
             dim = _dimension(backbone, size, given)
-            if _shapes(backbone, size, dim) == given:
+            if input_size(state, backbone, dim, size):
                 return backbone, dim
     nearest = max(likeness, key=lambda name: likeness[name])
     if likeness[nearest] < 0.5:
@@ -74,6 +85,13 @@ def guess(state: Mapping[str, Tensor], size: int, path: Path) -> tuple[str, int]
             "`damnatio ls backbones` shows which there are, and docs/bring-your-own-model.md how to add one."
         )
     return nearest, DIM
+
+
+def input_size(state: Mapping[str, Tensor], backbone: str, dim: int, wanted: int) -> int | None:
+    """The side of the images that these weights of a backbone are for: the wanted one if they fit it, else one of the
+    usual ones; None where they fit none."""
+    given = {name: tensor.shape for name, tensor in state.items() if not _counter(name)}
+    return next((size for size in dict.fromkeys((wanted, *SIZES)) if _shapes(backbone, size, dim) == given), None)
 
 
 def _dimension(backbone: str, size: int, given: Mapping[str, torch.Size]) -> int:
@@ -93,7 +111,11 @@ def _counter(name: str) -> bool:
     return name.endswith(".num_batches_tracked")
 
 
+@lru_cache(maxsize=64)
 def _shapes(backbone: str, size: int, dim: int) -> dict[str, torch.Size]:
-    with torch.device("meta"):
-        state = BACKBONES.get(backbone)(size, dim).state_dict()
+    try:
+        with torch.device("meta"):
+            state = BACKBONES.get(backbone)(size, dim).state_dict()
+    except DamnatioError:  # a network that there is not at this size
+        return {}
     return {name: tensor.shape for name, tensor in state.items() if not _counter(name)}

@@ -15,7 +15,7 @@ from damnatio.errors import DamnatioError
 from damnatio.progress import progress
 from damnatio.recipe import FaceSettings
 from damnatio.tables import Table, codes_of
-from damnatio.workspace import write_atomically
+from damnatio.workspace import checked, write_atomically
 
 Images = NDArray[np.uint8]
 """[n, size, size, 3], RGB."""
@@ -62,7 +62,7 @@ class Faces:
         self.size: int = source.settings.size
         self._source = source
         cache = folder / "pixels.npy"
-        self._pixels: Images | None = np.load(cache, mmap_mode="r") if cache.exists() else None
+        self._pixels: Images | None = np.load(checked(cache), mmap_mode="r") if cache.exists() else None
 
     def read(self, rows: Sequence[int] | NDArray[np.int64]) -> Images:
         """The pixels of the images at these rows of the table."""
@@ -98,6 +98,7 @@ def collect(source: FaceSource, folder: Path) -> None:
                     pixels.append(image)
             advance(len(chunk))
     if not kept.any():
+        (folder / "pixels.npy").unlink(missing_ok=True)  # there is nothing to go on with
         reasons = "; ".join(sorted({reason for _, _, reason in skipped})[:3])
         raise DamnatioError(f"The source '{source.settings.source}' gave no readable image: {reasons}.")
     faces = index.where(kept)

@@ -16,6 +16,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from pydantic import Field
 
 from damnatio.faces.base import FaceSource, UnreadableError
+from damnatio.files import irregular
 from damnatio.recipe import FaceSettings
 from damnatio.tables import Table
 
@@ -23,6 +24,8 @@ ENDINGS = {".jpg", ".jpeg", ".png", ".webp", ".bmp"}
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP")
 MAX_PIXELS = 4096 * 4096
 """An image that says it is larger is no aligned crop: a few bytes must not claim gigabytes of memory."""
+MAX_MEBIBYTES = 64
+"""A file that is longer is no aligned crop either."""
 
 Read = NDArray[np.uint8] | UnreadableError
 
@@ -159,8 +162,27 @@ def state(path: str | Path) -> tuple[int, int]:
     return stat.st_size, stat.st_mtime_ns
 
 
+def image_file(path: Path) -> bytes:
+    """The content of a file of one image. May raise UnreadableError or OSError."""
+    _need_regular(path)
+    with path.open("rb") as file:
+        return file.read(_bounded(os.fstat(file.fileno()).st_size))
+
+
+def _need_regular(path: str | Path) -> None:
+    if kind := irregular(path):
+        raise UnreadableError(f"{kind}, and only regular files are read")
+
+
+def _bounded(length: int) -> int:
+    if length > MAX_MEBIBYTES * 2**20:
+        raise UnreadableError(f"more than {MAX_MEBIBYTES} MiB, the most that is read of one image")
+    return length
+
+
 def mapped(path: str | Path) -> mmap.mmap:
     """A whole file as memory that is read when it is touched, for a walk over it."""
+    _need_regular(path)
     try:
         with open(path, "rb") as file:
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -174,7 +196,7 @@ def read_at(path: str, offset: int, length: int) -> bytes:
     """So many bytes of a file, fewer where it ends. Has no position, so threads and forked workers share it."""
     stat = os.stat(path)
     file = _opened(path, stat.st_dev, stat.st_ino)  # held while it is read: another thread may crowd it out
-    return os.pread(file.number, length, offset)
+    return os.pread(file.number, _bounded(length), offset)
 
 
 class _Descriptor:

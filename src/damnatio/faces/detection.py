@@ -41,7 +41,8 @@ def detect(path: str | Path, **given: Any) -> FaceSettings:
 
 def _of_folder(folder: Path) -> tuple[str, Path]:
     try:
-        names = sorted(entry.name for entry in os.scandir(folder) if entry.name.endswith((".rec", ".tar")))
+        names = sorted(name for name in os.listdir(folder) if name.endswith((".rec", ".tar")))
+        names = [name for name in names if os.path.isfile(folder / name)]
     except OSError as error:
         raise DamnatioError(f"The folder {folder} cannot be read: {error.strerror}.") from error
     records = [name for name in names if name.endswith(".rec")]

@@ -3,13 +3,14 @@
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+import stat
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 from damnatio.errors import DamnatioError
 from damnatio.faces import SOURCES
-from damnatio.faces.decoding import ENDINGS, EncodedSettings, EncodedSource, state
+from damnatio.faces.decoding import ENDINGS, EncodedSettings, EncodedSource, image_file, state
 from damnatio.tables import Table
 
 
@@ -39,34 +40,36 @@ class Folder(EncodedSource):
     def index(self) -> Table:
         names: list[str] = []
         identities: list[str] = []
-        for identity, name in self._files():
+        for identity, name in self._files(self.skip):
             names.append(name)
             identities.append(identity)
         return Table({"image": names, "identity": identities})
 
     def content(self, row: Mapping[str, Any]) -> bytes:
-        return Path(self._root, row["image"]).read_bytes()
+        return image_file(Path(self._root, row["image"]))
 
-    def _files(self) -> Iterator[tuple[str, str]]:
-        """(identity, image name) of every image, in a fixed order."""
+    def _files(self, skip: Callable[[str, str], None] = lambda name, reason: None) -> Iterator[tuple[str, str]]:
+        """(identity, image name) of every image, in a fixed order; `skip` hears of what cannot be looked into."""
         root, found = self._root, False
         try:
-            for identity in _names(root, folders=True):
-                for file in _names(root / identity):
-                    if os.path.splitext(file)[1].lower() in ENDINGS:
-                        found = True
-                        yield identity, _text(f"{identity}/{file}", root)
+            people = sorted(os.listdir(root))
         except OSError as error:
             raise DamnatioError(f"The folder of faces {root} cannot be read: {error.strerror}.") from error
+        for identity in people:
+            try:
+                inside = os.stat(root / identity)
+                files = sorted(os.listdir(root / identity)) if stat.S_ISDIR(inside.st_mode) else []
+            except OSError as error:
+                skip(os.fsencode(identity).decode(errors="replace"), error.strerror or "not readable")
+                continue
+            for file in files:
+                if os.path.splitext(file)[1].lower() in ENDINGS:
+                    found = True
+                    yield identity, _text(f"{identity}/{file}", root)
         if not found:
             raise DamnatioError(
                 f"The folder {root} holds no images: they are expected as {root}/<identity>/<name>.jpg."
             )
-
-
-def _names(folder: Path, folders: bool = False) -> list[str]:
-    with os.scandir(folder) as entries:
-        return sorted(entry.name for entry in entries if not folders or entry.is_dir())
 
 
 def _text(name: str, root: Path) -> str:

@@ -15,7 +15,8 @@ from pydantic import Field
 from damnatio.errors import DamnatioError
 from damnatio.faces import SOURCES
 from damnatio.faces.base import UnreadableError
-from damnatio.faces.decoding import FileSettings, FileSource, state
+from damnatio.faces.decoding import FileSettings, FileSource, image_file, state
+from damnatio.files import need_regular
 from damnatio.tables import Column, Table, from_arrow
 
 COLUMNS = ["path", "identity"]
@@ -49,13 +50,14 @@ class Manifest(FileSource):
     def content(self, row: Mapping[str, Any]) -> bytes:
         root = Path(self.settings.root or self._path.parent).expanduser()
         try:
-            return Path(root, row["image"]).read_bytes()
+            return image_file(Path(root, row["image"]))
         except ValueError:  # a NUL
             raise UnreadableError("not the path of a file") from None
 
     def _columns(self) -> tuple[Column, Column]:
         """Paths and identities as strings, "" where there is none."""
         path = self._path
+        need_regular(path, "The manifest")
         try:
             return self._of_csv(path) if path.suffix.lower() == ".csv" else _of_parquet(path)
         except KeyError:

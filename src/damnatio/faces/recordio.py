@@ -108,6 +108,8 @@ class RecordIO(FileSource):
 
 def _read_idx(path: Path) -> tuple[Numbers, Numbers] | None:
     """Keys and offsets in an .idx; None where there is none or it is no table of two whole numbers."""
+    if not path.is_file():
+        return None
     try:
         table = csv.read_csv(
             path,

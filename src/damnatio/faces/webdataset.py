@@ -22,6 +22,7 @@ from damnatio.faces import SOURCES
 from damnatio.faces.base import UnreadableError
 from damnatio.faces.decoding import ENDINGS, EncodedSettings, EncodedSource, mapped, read_at, state
 from damnatio.faces.tarindex import Member, members
+from damnatio.files import need_regular
 from damnatio.progress import progress
 from damnatio.tables import Table
 from damnatio.workspace import content_key
@@ -47,7 +48,8 @@ class WebDataset(EncodedSource):
     def _shards(self) -> list[str]:
         """The one shard, those of a folder, or those that a pattern such as `data/train-*.tar` matches."""
         path = os.path.expanduser(self.settings.path)
-        if os.path.isfile(path):
+        if os.path.exists(path) and not os.path.isdir(path):
+            need_regular(path)
             return [path]
         shards = sorted(glob.glob(f"{glob.escape(path)}/*.tar" if os.path.isdir(path) else path))
         if not shards:

@@ -27,7 +27,9 @@ class OrthonormalFrame(Method):
         lr: float = Field(5e-3, gt=0)  # IV-B
         weight: float = Field(100.0, gt=0, description="the factor w of the forget term (IV-B)")
         frame: Literal["greedy", "closed"] = "greedy"
-        candidates: int = Field(4096, ge=1, description="random candidates beyond one a target, of the greedy frame")
+        candidates: int = Field(
+            4096, ge=1, le=1_000_000, description="random candidates beyond one a target, of the greedy frame"
+        )
 
         @model_validator(mode="after")
         def _one_frame(self) -> "OrthonormalFrame.Settings":

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 DOUBT, FEW = "†", "°"
+GAP = 2
+"""between two columns of a terminal's table"""
 TIE = 0.002
 """Values within this margin of the best are best as well, as in the paper's tables."""
 
@@ -85,19 +87,64 @@ class Grid:
         lines += [r"    \bottomrule", r"  \end{tabular}", *[f"  \\par {_tex(note)}" for note in self.notes]]
         return "\n".join([*lines, r"\end{table*}"]) + "\n"
 
-    def terminal(self) -> Any:
-        from rich.table import Table
+    def terminal(self, width: int) -> list[Any]:
+        """As many tables as it takes to show every column whole on a terminal of this width: one or more a group."""
+        titles = [title for title, _ in self.spans[1:]] or [""]
+        counts = [count for _, count in self.spans[1:]] or [len(self.header) - 1]
+        tables, start = [], 1
+        for title, count in zip(titles, counts, strict=True):
+            caption = f"{self.caption}, {title}" if title else self.caption
+            for part in self._parts(range(start, start + count), width):
+                tables.append(self._table(caption, part))
+                caption = f"... {title}".rstrip()
+            start += count
+        return tables
 
-        table = Table(
-            title=self.caption, title_justify="left", title_style="bold", header_style="", box=None, pad_edge=False
-        )
-        for place, name in enumerate(self.flat_header()):
-            table.add_column(name, justify="left" if place == 0 else "right", no_wrap=True)
+    def _parts(self, columns: range, width: int) -> list[list[int]]:
+        """The columns by the tables that hold them, as even as they can be where one is too narrow for all."""
+        room = max(width - self._width(0), 1)
+        wanted = [GAP + self._width(column) for column in columns]
+        for number in range(1, len(columns) + 1):
+            each = -(-len(columns) // number)
+            places = [range(start, min(start + each, len(columns))) for start in range(0, len(columns), each)]
+            if all(sum(wanted[place] for place in part) <= room for part in places):
+                break
+        return [[columns[place] for place in part] for part in places]
+
+    def _width(self, column: int) -> int:
+        words = [_mark(row[column], "{}") for row in self.rows] + self.header[column].split()
+        return max(map(len, words), default=0)
+
+    def _table(self, caption: str, columns: Sequence[int]) -> Any:
+        """Lines of text and no table of rich's, in which the title of a section would widen the first column."""
+        from rich.text import Text
+
+        shown = [0, *columns]
+        text = Text.assemble((f"{caption}\n", "bold"))
+        heads = [self.header[column].split() for column in shown]
+        for line in range(depth := max(map(len, heads))):
+            words = [(["", *head][max(0, line + 1 + len(head) - depth)], "") for head in heads]
+            text.append_text(self._line(words, shown))
         for number, row in enumerate(self.rows):
             if number in self.breaks:
-                table.add_row(f"[dim]{self.breaks[number]}[/]")
-            table.add_row(*[_mark(cell, "[bold]{}[/]") for cell in row])
-        return table
+                text.append(f"{self.breaks[number]}\n", "dim")
+            cells = [row[column] for column in shown]
+            text.append_text(self._line([(_mark(c, "{}"), "bold" if c.best else "") for c in cells], shown))
+        text.rstrip()
+        return text
+
+    def _line(self, words: Sequence[tuple[str, str]], columns: Sequence[int]) -> Any:
+        """Words and their styles, each under the heading of its column: the first on the left, the others right."""
+        from rich.text import Text
+
+        line = Text()
+        for (word, style), column in zip(words, columns, strict=True):
+            blank = " " * (self._width(column) - len(word))
+            line.append(" " * GAP if column else "")
+            line.append(blank if column else "")
+            line.append(word, style)
+            line.append("" if column else blank)
+        return line.append("\n")
 
 
 def best_of(values: Sequence[float], higher: bool) -> list[bool]:

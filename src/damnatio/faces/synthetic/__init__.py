@@ -22,13 +22,13 @@ class Synthetic(FaceSource):
     class Settings(FaceSettings):
         source: Literal["synthetic"]
         size: int = Field(112, ge=32, le=112)
-        identities: Count = 2_000
-        instances: Count = Field(12, description="mean number of capture instances of an identity")
-        min_instances: Count = 6
-        max_instances: Count = 40
+        identities: Count = Field(2_000, le=1_000_000)
+        instances: Count = Field(12, le=1_000, description="mean number of capture instances of an identity")
+        min_instances: Count = Field(6, le=1_000)
+        max_instances: Count = Field(40, le=1_000)
         burst: float = Field(0.1, ge=0, le=1, description="share of the capture instances that hold a burst")
-        burst_shots: int = Field(3, ge=2, description="shots of a burst")
-        seed: int = Field(1, ge=0)
+        burst_shots: int = Field(3, ge=2, le=10, description="shots of a burst")
+        seed: int = Field(1, ge=0, lt=2**63)
 
     def fingerprint(self) -> Any:
         """The code of the renderer: a change in any of its files makes other images."""
