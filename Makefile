@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 RUN := $(VENV)/bin
 SECONDS ?= 60
 
-.PHONY: demo test test-unit test-cli test-fast test-lowest test-insightface fuzz check format results bench-frames bench-faces bench-eval bench-paper-eval bench-peers clean
+.PHONY: demo test test-unit test-cli test-fast test-lowest test-insightface fuzz test-processors check format results bench-frames bench-faces bench-eval bench-paper-eval bench-peers clean
 
 demo: $(READY)  ## the whole experiment on rendered faces: runs/demo/report/index.html
 	$(RUN)/damnatio demo
@@ -35,6 +35,9 @@ test-lowest:  ## the unit tests on the oldest versions that pyproject.toml allow
 	PIP_CONSTRAINT=$(LOWEST)/constraints.txt $(LOWEST)/bin/pip install --quiet --disable-pip-version-check torch
 	PIP_CONSTRAINT=$(LOWEST)/constraints.txt $(LOWEST)/bin/pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	$(LOWEST)/bin/python -m pytest -n 2 --dist loadgroup -m "not slow and not cli"
+
+test-processors: $(READY)  ## the tests as older processors compute, on one thread and on two; MARK="..." TESTS="..." choose some
+	$(RUN)/python tests/processors.py --mark '$(or $(MARK),not slow)' $(TESTS)
 
 test-insightface: $(READY)  ## what we export, loaded by InsightFace itself, in an environment of its own
 	test -x $(CLIENT)/bin/python || $(PYTHON) -m venv $(CLIENT)

@@ -56,7 +56,9 @@ def test_template_is_the_normalised_mean_of_the_identity(seed: int) -> None:
     naive = naive_templates(units, codes)
     made, present = templates(units, codes)
     assert present.tolist() == list(naive)
-    assert np.allclose(made, list(naive.values()), rtol=0, atol=1e-12)
+    assert np.allclose(
+        made, list(naive.values()), rtol=0, atol=GRID
+    )  # the mean rounds, and may cross to the next point
 
 
 def test_template_of_one_image_is_the_image() -> None:

@@ -21,6 +21,7 @@ from damnatio.scanning import (
     Units,
     bound,
     dots,
+    lengths,
     mark_mated,
     on_grid,
     pair_tiles,
@@ -81,6 +82,27 @@ def test_grid_moves_no_component_by_more_than_half_a_step(values: list[float]) -
     assert np.abs(on_grid(row) - row).max() <= GRID / 2
     assert np.array_equal(on_grid(on_grid(row)), on_grid(row))
     whole(on_grid(row))
+
+
+@given(st.integers(1, 40), st.integers(0, 10_000))
+def test_a_length_is_one_sum_in_one_order(dim: int, seed: int) -> None:
+    """Restated with Python's own floats, to the last bit: they add in this order on every processor."""
+    rows = np.random.default_rng(seed).normal(size=(3, dim))
+    for row, length in zip(rows.tolist(), lengths(rows), strict=True):
+        squares = [x * x for x in row]
+        while len(squares) > 1:
+            half, odd = divmod(len(squares), 2)
+            last = squares[-1]
+            squares = [squares[i] + squares[half + i] for i in range(half)]
+            squares[0] += last if odd else 0.0
+        assert length == math.sqrt(squares[0])
+
+
+def test_lengths_of_many_rows_are_those_of_each() -> None:
+    rows = np.random.default_rng(0).normal(size=(2 * scanning.ROWS + 5, 19))
+    assert np.array_equal(lengths(rows), np.concatenate([lengths(row[None]) for row in rows]))
+    assert np.allclose(lengths(rows), np.linalg.norm(rows, axis=1), rtol=1e-14, atol=0)
+    assert lengths(rows[:0]).shape == (0,)
 
 
 def test_dots_are_the_scores_of_the_listed_pairs() -> None:

@@ -151,7 +151,13 @@ class Recipe(Section):
     name: str = Field(pattern=r"^[.-]*\w[\w.-]*$", description="that of the run's folder: `..` is none")
     seed: int = Field(1, ge=0, lt=2**63)
     plugins: list[str] = Field([], description="Python files to import first: methods and parts of your own")
-    threads: int = Field(0, ge=0, le=1_024, description="processor threads; 0 takes one a core")
+    threads: int = Field(
+        0,
+        ge=0,
+        le=1_024,
+        description="processor threads; 0 takes one per core, which serves on a busy machine too. The last bits of "
+        "trained weights depend on the number: set it where two runs shall be the same",
+    )
     faces: SerializeAsAny[FaceSettings]
     captures: CaptureSettings = CaptureSettings()
     partitions: PartitionSettings = PartitionSettings()
