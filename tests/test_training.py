@@ -158,6 +158,7 @@ def _pickled(path: Path) -> None:
     torch.save({"step": 1}, path)
 
 
+@pytest.mark.cli
 @pytest.mark.parametrize("damage", [_cut, _garble, _empty, _edit, _pickled])
 def test_a_damaged_checkpoint_is_told_and_the_training_starts_anew(
     world: tuple[Recipe, Pipeline], tmp_path: Path, damage: Callable[[Path], None]
@@ -178,6 +179,7 @@ def test_a_damaged_checkpoint_is_told_and_the_training_starts_anew(
     assert list(loop.folder.iterdir()) == []
 
 
+@pytest.mark.cli
 def test_a_checkpoint_of_another_training_is_not_taken(world: tuple[Recipe, Pipeline], tmp_path: Path) -> None:
     recipe, pipeline = world
     small = recipe.model_copy(update={"model": recipe.model.model_copy(update={"dim": 16})})
@@ -191,6 +193,7 @@ def test_a_checkpoint_of_another_training_is_not_taken(world: tuple[Recipe, Pipe
         assert f"({reason})" in said[0]
 
 
+@pytest.mark.cli
 def test_a_line_of_the_log_that_was_cut_off_is_left_out(world: tuple[Recipe, Pipeline], tmp_path: Path) -> None:
     loop = _loop(world, tmp_path / "job")
     loop._save(2)

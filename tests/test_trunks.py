@@ -124,6 +124,7 @@ def test_image_that_training_does_not_read_has_no_activations(tmp_path: Path) ->
         kept.read(tested[:2])
 
 
+@pytest.mark.cli
 def test_damaged_activations_are_refused(tmp_path: Path) -> None:
     kept = World(tmp_path / "run", "forget.freeze=layer2").pipeline.trunk().path
     for name in ("activations.npy", "rows.npy"):
