@@ -23,7 +23,7 @@ test: $(READY)  ## every test, the demo's own experiment included; prints the tw
 test-unit: $(READY)  ## no run at all: functions, parts and contracts
 	$(RUN)/python -m pytest -n 2 --dist loadgroup -m "not slow and not cli"
 
-test-cli: $(READY)  ## small runs, through the command line or through the stages
+test-cli: $(READY)  ## small runs through the command line, the stages or a process, and exports by torch
 	$(RUN)/python -m pytest -n 2 --dist loadgroup -m "cli and not slow"
 
 test-fast: $(READY)  ## all but the demo's own experiment

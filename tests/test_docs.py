@@ -59,6 +59,7 @@ def test_the_method_of_the_guide_runs_as_written(
     assert " AP " in page.splitlines()[2]
 
 
+@pytest.mark.cli
 def test_the_network_of_the_guide_is_adopted_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     guide = (ROOT / "docs/bring-your-own-model.md").read_text()
     code = re.findall(r"```python\n(.*?)```", guide, flags=re.DOTALL)[0]

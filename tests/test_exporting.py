@@ -41,6 +41,7 @@ def test_state_dict_keeps_its_names_and_comes_back_with_its_card(ending: str, tm
     torch.testing.assert_close(again(x), network(x), rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.cli
 def test_onnx_is_one_file_for_any_number_of_images_with_its_parity_recorded(tmp_path: Path) -> None:
     network, path = settled("iresnet-tiny", 32, 16), tmp_path / "f.onnx"
     card = export(network, CARD, path)
@@ -118,6 +119,7 @@ def test_absent_packages_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         export(settled("iresnet-tiny", 32, 16), CARD, tmp_path / "f.onnx")
 
 
+@pytest.mark.cli
 def test_a_network_of_ones_own_becomes_a_model_folder(tmp_path: Path) -> None:
     torch.manual_seed(0)
     own = nn.Sequential(
