@@ -2,20 +2,39 @@
 PYTHON ?= python3
 VENV := .venv
 CLIENT := .venv-insightface
+LOWEST := .venv-lowest
 READY := $(VENV)/.ready
 RUN := $(VENV)/bin
 SECONDS ?= 60
 
-.PHONY: demo test test-fast test-processors test-insightface fuzz check format results bench-frames bench-faces bench-eval bench-paper-eval bench-peers clean
+.PHONY: demo test test-unit test-cli test-fast test-lowest test-insightface fuzz test-processors check format results bench-frames bench-faces bench-eval bench-paper-eval bench-peers clean
 
 demo: $(READY)  ## the whole experiment on rendered faces: runs/demo/report/index.html
 	$(RUN)/damnatio demo
+	@echo
+	@echo "Next:"
+	@echo "  open runs/demo/report/index.html             every table and figure, on one page"
+	@echo "  $(RUN)/damnatio findings runs/demo        the paper's eight findings, judged on this run"
+	@echo "  $(RUN)/damnatio --help                    all verbs; erase takes a model of your own"
 
-test: $(READY)  ## every test, the demo's own experiment included
-	$(RUN)/python -m pytest -n 2 --dist loadgroup
+test: $(READY)  ## every test, the demo's own experiment included; prints the twenty slowest
+	$(RUN)/python -m pytest -n 2 --dist loadgroup --durations=20
 
-test-fast: $(READY)  ## all but the whole runs
+test-unit: $(READY)  ## no run at all: functions, parts and contracts
+	$(RUN)/python -m pytest -n 2 --dist loadgroup -m "not slow and not cli"
+
+test-cli: $(READY)  ## small runs through the command line, the stages or a process, and exports by torch
+	$(RUN)/python -m pytest -n 2 --dist loadgroup -m "cli and not slow"
+
+test-fast: $(READY)  ## all but the demo's own experiment
 	$(RUN)/python -m pytest -n 2 --dist loadgroup -m "not slow"
+
+test-lowest:  ## the unit tests on the oldest versions that pyproject.toml allows; TORCH=2.5.0 takes that torch, too
+	test -x $(LOWEST)/bin/python || $(PYTHON) -m venv $(LOWEST)
+	$(PYTHON) .ci/lowest.py $(if $(TORCH),torch==$(TORCH)) > $(LOWEST)/constraints.txt
+	PIP_CONSTRAINT=$(LOWEST)/constraints.txt $(LOWEST)/bin/pip install --quiet --disable-pip-version-check torch
+	PIP_CONSTRAINT=$(LOWEST)/constraints.txt $(LOWEST)/bin/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(LOWEST)/bin/python -m pytest -n 2 --dist loadgroup -m "not slow and not cli"
 
 test-processors: $(READY)  ## the tests as older processors compute, on one thread and on two; MARK="..." TESTS="..." choose some
 	$(RUN)/python tests/processors.py --mark '$(or $(MARK),not slow)' $(TESTS)
@@ -66,4 +85,4 @@ $(READY): pyproject.toml constraints.txt
 	@touch $(READY)
 
 clean:  ## forget the environment; runs/ stays
-	rm -rf $(VENV) $(CLIENT)
+	rm -rf $(VENV) $(CLIENT) $(LOWEST)

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import faiss
+import history
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -28,6 +29,8 @@ from damnatio.metrics.distributions import Sample, wasserstein1
 from damnatio.metrics.verification import threshold_at
 
 TARGETS = (1e-4, 1e-2)
+RATIOS: dict[str, float] = {}
+"""time of each peer to ours, as `show` printed them"""
 KINDS: tuple[Kind, ...] = ("float32", "bfloat16", "int8")
 PEAK = """
 import sys
@@ -68,6 +71,8 @@ def show(title: str, times: dict[str, float], ours: str) -> None:
     for name, seconds in times.items():
         ratio = "" if name == ours else f"   ours is {seconds / times[ours]:.2f} x as fast"
         print(f"  {name:<44} {seconds:8.2f} s{ratio}")
+        if name != ours:
+            RATIOS[f"{title}: {name}"] = seconds / times[ours]
 
 
 def bare_product(a: torch.Tensor, b: torch.Tensor) -> Callable[[], None]:
@@ -262,6 +267,7 @@ def main() -> None:
     peak_memory(o.vectors, o.dim)
     threshold_from_scores(o.scores, o.rounds)
     distance(o.scores, o.rounds)
+    history.append("evaluation", RATIOS, rounds=o.rounds)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import history
 import numpy as np
 import simplejpeg
 from PIL import Image
@@ -129,6 +130,9 @@ def main() -> None:
         print(f"{'reader':<28} {'images/s':>9} {'to pillow':>10} {'to webdataset':>14}")
         for name, speed in rates.items():
             print(f"{name:<28} {speed:>9,.0f} {speed / pillow:>9.2f}x {speed / web:>13.2f}x")
+    to_pillow = {f"{name} to pillow": speed / pillow for name, speed in rates.items()}
+    to_web = {f"{name} to webdataset": speed / web for name, speed in rates.items()}
+    history.append("faces", to_pillow | to_web, images=o.images, size=o.size)
 
 
 if __name__ == "__main__":

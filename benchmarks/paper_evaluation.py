@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import history
 import numpy as np
 import torch
 
@@ -109,6 +110,8 @@ def main() -> None:
         print(f"{name:<40}{count:>18,}{seconds:>9.2f}{seconds / count * 1e9:>9.2f}{full:>18,.0f}{minutes:>9.1f}")
     print(f"{'whole protocol':<40}{'':>18}{sum(s for _, s in times[1].values()):>9.2f}{'':>27}{whole:>9.1f}")
     print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6:.2f} GB")
+    per_comparison = {f"ns: {name}": seconds / count * 1e9 for name, (count, seconds) in times[1].items()}
+    history.append("paper_evaluation", {**per_comparison, "minutes at full size": whole}, share=o.share, dim=o.dim)
 
 
 if __name__ == "__main__":

@@ -53,6 +53,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.work:
         return work(options.steps)
+    ratios: dict[str, float] = {}
     workers = []
     for policy, threads in SETTINGS:
         environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": policy}
@@ -80,6 +81,7 @@ def main() -> None:
         best = min(statistics.median(taken) for taken in seconds)
         for (policy, threads), taken in zip(SETTINGS, seconds, strict=True):
             middle = statistics.median(taken)
+            ratios[f"beside {busy} busy: {policy}, {threads} threads"] = middle / best
             print(
                 f"  {policy:<8} {threads} threads  {middle:7.3f} ({min(taken):.3f} to {max(taken):.3f})  "
                 f"{middle / best:5.2f} x",
@@ -87,6 +89,9 @@ def main() -> None:
             )
     for worker in workers:
         worker.kill()
+    import history  # brings torch, which the processes above load each in their own way
+
+    history.append("threads", ratios, rounds=options.rounds, steps=options.steps)
 
 
 if __name__ == "__main__":

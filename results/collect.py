@@ -1,10 +1,12 @@
-"""Copy the tables and figures of a finished run here, with the recipe and the command that made them, and into the
-README where it shows them. Photographs are never copied: of a run on real faces, figures that show faces stay where
-they are.
+"""Copy the tables and figures of a finished run here, with the recipe and the command that made them; write the short
+table `summary.md` from its results; and put into the README what it shows. Photographs are never copied: of a run on
+real faces, figures that show faces stay where they are.
 
 usage: python results/collect.py runs/demo results/demo
+       python results/collect.py results/demo               the summary and the README again, from results already here
 """
 
+import csv
 import json
 import re
 import shutil
@@ -17,8 +19,26 @@ ROOT = Path(__file__).resolve().parents[1]
 KEPT = ("results.csv", "warnings.csv", "*.md", "distributions-*.png", "det.png", "mechanism.png")
 SHOW_FACES = ("captures.png",)
 
+ROWS = {
+    "original": "f\\*, before",
+    "HD": "HD, hard dispersion",
+    "PD": "PD, pairwise dispersion",
+    "EC": "EC, extended CosFace",
+    "OF": "OF, orthonormal frame",
+}
+"""the methods that tell most, as the summary names them"""
+COLUMNS = {
+    "T": "strangers still recognised ↑",
+    "Ftr-Ftr": "forgotten people linked: photos seen ↓",
+    "Fev-Fev": "linked: new photos ↓",
+    "avg(Ftr)-Fev": "re-linked by averaging ↓",
+}
+"""the groups that tell most"""
+ENOUGH = 30
+"""false matches that a threshold must rest on"""
 
-def main(run: Path, target: Path) -> None:
+
+def collect(run: Path, target: Path) -> None:
     target.mkdir(parents=True, exist_ok=True)
     made = json.loads((run / "report" / "stage.json").read_text())
     recipe, how = made["settings"]["recipe"], made["made"]
@@ -28,6 +48,47 @@ def main(run: Path, target: Path) -> None:
             shutil.copy(file, target / file.name)
     header = f"# {how['command']}\n# damnatio {how['damnatio']}, {how['machine']}, {how['finished']}\n"
     (target / "recipe.yaml").write_text(header + yaml.safe_dump(recipe, sort_keys=False, allow_unicode=True))
+
+
+def summary(results: Path) -> str:
+    """The short table of a run: its first scale, at the lowest false match rate that rests on enough comparisons."""
+    with results.open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["task"] == "1:1"]
+    rows = [row for row in rows if row["scale"] == rows[0]["scale"] and row["method"] in ROWS]
+    point = _operating_point(rows)
+    found = {(row["method"], row["group"], row["metric"]): row for row in rows if row["operating_point"] in (point, "")}
+    methods = [name for name in ROWS if (name, "R", "footprint") in found]
+    lines = [["", *COLUMNS.values(), "footprint ↓"], ["---"] * (len(COLUMNS) + 2)]
+    for name in methods:
+        values = [found[name, group, "TMR"]["value"] for group in COLUMNS] + [found[name, "R", "footprint"]["value"]]
+        lines.append([ROWS[name], *(f"{float(value):.3f}" for value in values)])
+    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    first = {group: found["original", group, "TMR"] for group in COLUMNS}
+    counts = ", ".join(f"{int(first[group]['count']):,}" for group in COLUMNS)
+    people, rate = first["Ftr-Ftr"]["subjects"], f"1 in {1 / float(point):,.0f}"
+    sentences = [
+        f"{rows[0]['backbone']}, {rows[0]['scale']}: {people} people are forgotten.",
+        f"The first four columns are shares of comparisons that are accepted at a false match rate of {rate};",
+        f"they rest on {counts} comparisons of one person with the same person.",
+        '"Seen": both photographs were used to forget; "new": neither was;',
+        '"averaging": a new photograph against the mean of the seen ones.',
+        "The footprint says how far the scores of retained people moved, in units of the cosine.",
+    ]
+    return f"{table}\n\n{' '.join(sentences)}\n"
+
+
+def _operating_point(rows: list[dict[str, str]]) -> str:
+    """The lowest target rate at which every model's calibration saw enough false matches; else the highest there is."""
+    errors: dict[str, float] = {}
+    for row in rows:
+        if (row["group"], row["metric"]) == ("D", "FMR"):
+            seen = float(row["value"]) * int(row["count"])
+            errors[row["operating_point"]] = min(seen, errors.get(row["operating_point"], seen))
+    enough = [point for point in errors if errors[point] >= ENOUGH]
+    return min(enough, key=float) if enough else max(errors, key=float)
+
+
+def show_in_readme() -> None:
     readme = ROOT / "README.md"
     text = re.sub(
         r"(<!-- from (\S+) -->\n).*?(<!-- end -->)",
@@ -36,8 +97,16 @@ def main(run: Path, target: Path) -> None:
         flags=re.DOTALL,
     )
     readme.write_text(text)
+
+
+def main(*folders: Path) -> None:
+    target = folders[-1]
+    if len(folders) == 2:
+        collect(folders[0], target)
+    (target / "summary.md").write_text(summary(target / "results.csv"))
+    show_in_readme()
     print(f"{len(list(target.iterdir()))} files in {target}")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main(*map(Path, sys.argv[1:]))

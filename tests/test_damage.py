@@ -10,6 +10,8 @@ import pytest
 from damnatio.cli.main import main
 from tests.conftest import TINY
 
+pytestmark = pytest.mark.cli
+
 SETTINGS = [word for setting in (*TINY, "forget.methods=[HD]") for word in ("--set", setting)]
 
 

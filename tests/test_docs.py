@@ -1,20 +1,48 @@
 """What the documents show is what the code does."""
 
 import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from damnatio.backbones import BACKBONES
+from damnatio.cli import main
 from damnatio.cli.arguments import parser
-from damnatio.cli.main import main
+from damnatio.faces import SOURCES
 from damnatio.methods import METHODS
 from damnatio.recipe.files import configs, load
 
 ROOT = Path(__file__).resolve().parents[1]
+COMMAND = re.compile(r"^(?:\.venv/bin/)?damnatio ([^\n#]+)", flags=re.MULTILINE)
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 
 
+def marked(page: str) -> list[str]:
+    """The blocks of Python of a page that say that they are tested."""
+    return re.findall(r"<!-- tested: [^\n]*-->\n```python\n(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL)
+
+
+@pytest.fixture
+def parts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What a test registers is forgotten after it."""
+    for registry in (METHODS, BACKBONES, SOURCES):
+        registry.names()
+        monkeypatch.setattr(registry, "_parts", dict(registry._parts))
+    yield
+    for name in [name for name in sys.modules if name.startswith("damnatio_plugin_")]:
+        del sys.modules[name]
+
+
+@pytest.mark.cli
+@pytest.mark.usefixtures("parts")
 def test_the_method_of_the_guide_runs_as_written(
     tmp_path: Path, tiny: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -31,6 +59,7 @@ def test_the_method_of_the_guide_runs_as_written(
     assert " AP " in page.splitlines()[2]
 
 
+@pytest.mark.cli
 def test_the_network_of_the_guide_is_adopted_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     guide = (ROOT / "docs/bring-your-own-model.md").read_text()
     code = re.findall(r"```python\n(.*?)```", guide, flags=re.DOTALL)[0]
@@ -38,7 +67,7 @@ def test_the_network_of_the_guide_is_adopted_as_written(tmp_path: Path, monkeypa
     exec(compile(code, "guide", "exec"), {})
     assert (tmp_path / "mine/model.onnx").exists()
     assert (tmp_path / "mine/card.json").exists()
-    for command in re.findall(r"^damnatio ([^\n#]+)", guide, flags=re.MULTILINE):
+    for command in COMMAND.findall(guide):
         parser().parse_args(command.split())
 
 
@@ -51,15 +80,29 @@ def test_every_method_stands_in_the_table_of_methods() -> None:
 
 def test_every_command_of_the_readme_is_one_that_there_is() -> None:
     text = (ROOT / "README.md").read_text()
-    commands = re.findall(r"^damnatio ([^\n#]+)", text, flags=re.MULTILINE)
+    commands = COMMAND.findall(text)
     assert commands
     for command in commands:
         words = command.replace("...", "").split()
         options = parser().parse_args(words)
-        recipe = getattr(options, "recipe", "demo")
+        recipe = getattr(options, "recipe", None) or "demo"
         assert recipe == "my.yaml" or (configs() / f"{recipe}.yaml").exists() or (ROOT / recipe).exists(), command
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_of_the_documents_is_understood(page: Path) -> None:
+    for command in COMMAND.findall(page.read_text()):
+        parser().parse_args(command.replace("...", "").split())
+
+
+def test_every_target_of_make_in_the_documents_is_one_that_there_is() -> None:
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
+    for page in PAGES:
+        for target in re.findall(r"(?:^|`)make ([a-z][\w-]*)", page.read_text(), flags=re.MULTILINE):
+            assert target in targets, f"{page.name}: make {target}"
+
+
+@pytest.mark.cli
 def test_the_recipe_of_the_readme_suits_as_many_people_as_it_says(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -86,9 +129,28 @@ def test_the_recipe_of_the_readme_suits_as_many_people_as_it_says(
 
 
 def test_every_link_of_the_documents_leads_somewhere() -> None:
-    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+    for page in PAGES:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_every_heading_that_a_link_names_is_there() -> None:
+    def anchor(heading: str) -> str:
+        return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+
+    for page in PAGES:
+        for target, wanted in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", page.read_text()):
+            there = (page.parent / target if target else page).read_text()
+            assert wanted in map(anchor, re.findall(r"^#+ (.+)$", there, flags=re.MULTILINE)), f"{page.name}: #{wanted}"
+
+
+def test_the_first_screen_of_the_readme_has_one_small_table() -> None:
+    """A stranger reads it at once: what it is, two doors, two commands, one table of five columns of numbers."""
+    screen, _ = (ROOT / "README.md").read_text().split("\n---\n", 1)
+    lines = [line for line in screen.splitlines() if line.startswith("|")]
+    assert len(lines) <= 2 + 5
+    assert all(line.count("|") <= 2 + 5 for line in lines)
+    assert len(screen.splitlines()) <= 50
 
 
 def test_the_readme_shows_the_tables_of_the_committed_run() -> None:
@@ -98,3 +160,68 @@ def test_the_readme_shows_the_tables_of_the_committed_run() -> None:
     assert shown
     for path, content in shown:
         assert content.strip() == (ROOT / path).read_text().strip(), path
+
+
+def test_the_summaries_are_made_from_the_results() -> None:
+    for folder in (ROOT / "results").iterdir():
+        if (folder / "results.csv").exists():
+            code = f"import collect; print(collect.summary(collect.Path({str(folder / 'results.csv')!r})), end='')"
+            made = subprocess.run([sys.executable, "-c", code], cwd=ROOT / "results", capture_output=True, check=True)
+            assert made.stdout.decode() == (folder / "summary.md").read_text(), folder.name
+
+
+@pytest.mark.cli
+@pytest.mark.usefixtures("parts")
+def test_the_parts_of_the_architecture_run_as_written(
+    tmp_path: Path, tiny: list[str], face_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guide = (ROOT / "docs/architecture.md").read_text()
+    backbone, source, metric = marked("docs/architecture.md")
+    (recipe,) = re.findall(r"```yaml\n(.*?)```", guide, flags=re.DOTALL)
+    train, faces = COMMAND.findall(guide)
+    (tmp_path / "quartet.py").write_text(backbone)
+    (tmp_path / "zipped.py").write_text(source)
+    (tmp_path / "zipped.yaml").write_text(recipe)
+    with zipfile.ZipFile(tmp_path / "faces.zip", "w") as archive:
+        for file in sorted(face_folder.glob("*/*.png")):
+            archive.write(file, file.relative_to(face_folder))
+    monkeypatch.chdir(tmp_path)
+    assert main([*train.split(), *tiny]) == 0
+    assert main([*faces.split(), "--set", "faces.size=32"]) == 0
+    assert '"images": 280' in next((tmp_path / "runs/zipped").glob("1-faces/*/summary.json")).read_text()
+    names: dict[str, Any] = {}
+    exec(compile(metric, "metric", "exec"), names)
+    separation = names["separation"]
+    assert separation([1.0, 3.0], [-1.0, 1.0]) == pytest.approx(2.0)  # means 2 and 0, variances 1 and 1
+    assert separation([], [1.0]) != separation([], [1.0])
+
+
+@pytest.mark.cli
+def test_the_python_of_the_guide_runs_as_written(
+    tmp_path: Path, tiny: list[str], face_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = [word for word in tiny if word != "--set"]
+    small = ["forget.batch=32", "forget.epochs=1", "evaluate.operating_points=[0.1]", "evaluate.replicates=20"]
+    fewer = {
+        'overrides=["forget.methods=[HD, OF]"]': f"overrides={settings!r}",
+        'out="erasure"': f'out="erasure", overrides={small!r}',
+    }
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "people").mkdir()
+    for name in ("person00", "person01", "person02"):
+        shutil.move(face_folder / name, tmp_path / "people" / name)
+    shutil.move(face_folder, tmp_path / "retain")
+    names: dict[str, Any] = {}
+    for code in marked("docs/python.md"):
+        if "erase(" in code:  # the model to erase from: the f* of the run above
+            (original,) = (tmp_path / "runs/two-methods").glob("4-train/original-*")
+            shutil.copytree(original, tmp_path / "model", ignore=shutil.ignore_patterns("head.safetensors"))
+        small_code = code
+        for written, smaller in fewer.items():
+            small_code = small_code.replace(written, smaller)
+        exec(compile(small_code, "guide", "exec"), names)
+    assert (tmp_path / "runs/two-methods/report/index.html").exists()
+    assert {result.metric for result in names["results"]} >= {"TMR", "threshold", "W1", "footprint"}
+    assert names["embeddings"].shape == (4, 32)
+    assert (tmp_path / "altered.safetensors.card.json").exists()
+    assert all(file.exists() for file in names["erased"].files)

@@ -24,6 +24,7 @@ INPUTS = 12
 """of each reader: seconds in all; `make fuzz` takes its time"""
 
 
+@pytest.mark.cli
 def test_a_few_inputs_find_nothing(tmp_path: Path) -> None:
     """In a process of its own: the campaign forks, which a process with threads should not."""
     command = [sys.executable, "-m", "fuzz", "--inputs", str(INPUTS), "--seconds", "500", "--out", str(tmp_path)]
@@ -99,6 +100,7 @@ def bad(monkeypatch: pytest.MonkeyPatch) -> dict[str, Reader]:
     return made
 
 
+@pytest.mark.cli
 def test_each_kind_of_finding_is_seen_kept_and_replayed(bad: dict[str, Reader], tmp_path: Path) -> None:
     tallies = campaign.run(list(bad), tmp_path / "found", inputs=2)
     for name, (_, kind) in BAD.items():

@@ -143,8 +143,8 @@ def _graphs(folder: Path) -> list[bytes]:
 def _read_graph(path: Path) -> None:
     embedding_size(path)
     network = read_network(path)[0]
-    for stage in network.stages():
-        network.cut(stage)
+    for point in network.cut_points():
+        network.cut(point)
     network.to_model().SerializeToString()
 
 

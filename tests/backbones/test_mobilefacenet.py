@@ -1,23 +1,14 @@
 import io
-import tarfile
 from collections import defaultdict
-from pathlib import Path
 
 import numpy as np
-import pytest
 import torch
 from PIL import Image
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from damnatio.backbones.mobilefacenet import MobileFaceNet
-
-SHARED = Path(__file__).resolve().parents[3] / "shared"
-WEIGHTS = SHARED / "models/mobilefacenet-facexzoo.safetensors"
-FACES = SHARED / "data/lfw-aligned-112.tar"
-
-needs_weights = pytest.mark.skipif(not WEIGHTS.is_file(), reason="FaceX-Zoo's weights are not here")
-needs_faces = pytest.mark.skipif(not FACES.is_file(), reason="the aligned LFW is not here")
+from tests.assets import WEIGHTS, lfw, needs_faces, needs_weights
 
 
 def published() -> MobileFaceNet:
@@ -28,15 +19,13 @@ def published() -> MobileFaceNet:
 
 def faces(identities: int, images: int) -> tuple[Tensor, Tensor]:
     """The first `images` of the first `identities` that have as many, as the weights want them; and their labels."""
-    members: dict[str, list[tarfile.TarInfo]] = defaultdict(list)
-    with tarfile.open(FACES) as tar:
-        while sum(len(found) >= images for found in members.values()) < identities:
-            member = tar.next()
-            assert member is not None
-            if member.isfile():
-                members[Path(member.name).parent.name].append(member)
-        chosen = [found[:images] for found in members.values() if len(found) >= images]
-        pixels = [np.asarray(Image.open(io.BytesIO(tar.extractfile(m).read()))) for one in chosen for m in one]  # type: ignore[union-attr]
+    people: dict[str, list[bytes]] = defaultdict(list)
+    for identity, content in lfw():
+        people[identity].append(content)
+        if sum(len(found) >= images for found in people.values()) == identities:
+            break
+    chosen = [found[:images] for found in people.values() if len(found) >= images]
+    pixels = [np.asarray(Image.open(io.BytesIO(content))) for found in chosen for content in found]
     bgr = torch.from_numpy(np.stack(pixels)).flip(3).permute(0, 3, 1, 2)
     return (bgr.float() - 127.5) / 128, torch.arange(identities).repeat_interleave(images)
 

@@ -16,6 +16,8 @@ from PIL import Image
 from damnatio.cli.arguments import STAGES
 from damnatio.cli.main import main
 
+pytestmark = pytest.mark.cli
+
 GROUPS_11 = {"R", "T", "Ftr-Ftr", "Ftr-Fev", "Fev-Fev", "avg(Ftr)-Fev", "FtrxFtr", "FevxFev"}
 GROUPS_1N = {"R", "T", "Ftr", "Fev"}
 METRICS = {"TMR", "FMR", "TPIR", "FPIR", "threshold", "W1", "deformation", "footprint", "weakly_forgotten", "EER"}

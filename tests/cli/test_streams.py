@@ -7,6 +7,8 @@ import pytest
 from tests.conftest import TINY
 from tests.shell import damnatio
 
+pytestmark = pytest.mark.cli
+
 SMALL = [word for setting in (*TINY, "forget.methods=[]", "evaluate.replicates=0") for word in ("--set", setting)]
 
 

@@ -13,6 +13,8 @@ from damnatio.models.card import Card
 from damnatio.models.store import load_backbone, new_backbone, save_model
 from damnatio.support.tables import Table
 
+pytestmark = pytest.mark.cli
+
 SMALL = ["forget.batch=32", "forget.epochs=1", "evaluate.operating_points=[0.1]", "evaluate.replicates=20", "threads=1"]
 QUICK = [word for setting in SMALL for word in ("--set", setting)]
 

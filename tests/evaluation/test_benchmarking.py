@@ -20,6 +20,8 @@ from damnatio.metrics.verification import acceptance_rate, threshold_at
 from damnatio.models.card import Card
 from damnatio.models.store import load_backbone, new_backbone, save_model
 
+pytestmark = pytest.mark.cli
+
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:

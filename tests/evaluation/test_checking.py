@@ -111,6 +111,7 @@ def test_a_model_that_says_nothing_is_refused(people: Path, value: float, words:
     assert words in str(told.value)
 
 
+@pytest.mark.cli
 def test_verb_reports_both_orders(people: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from tests.models.onnx.world import settled
 

@@ -26,6 +26,8 @@ from damnatio.support.tables import Table
 from damnatio.workspace import Workspace
 from tests.conftest import TINY
 
+pytestmark = pytest.mark.cli
+
 SETTINGS = [*TINY, "forget.methods=[HD]", "evaluate.replicates=30"]
 
 

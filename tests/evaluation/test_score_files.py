@@ -179,6 +179,7 @@ def test_rows_of_searches_are_written_probe_by_probe(tmp_path: Path) -> None:
     assert best.tolist() == [scores[0, 1], scores[1, 1], scores[2, 0], scores[3].max()]
 
 
+@pytest.mark.cli
 def test_millions_of_comparisons_pass_in_little_memory(tmp_path: Path) -> None:
     """Four million, in a process of its own: as Python objects they would take gigabytes."""
     code = f"""

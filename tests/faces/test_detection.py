@@ -95,6 +95,7 @@ def packed_shard(folder: Path, path: Path) -> Path:
     return path
 
 
+@pytest.mark.cli
 def test_faces_are_indexed_from_a_path(
     tmp_path: Path, face_folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -108,6 +108,7 @@ def states(loop: _Loop) -> dict[str, torch.Tensor]:
     return {f"{m}.{k}": t.clone() for m, module in loop.modules.items() for k, t in module.state_dict().items()}
 
 
+@pytest.mark.cli
 @pytest.mark.parametrize("name", EVERY)
 def test_a_resumed_training_goes_on_as_if_nothing_had_been(name: str, pipeline: Pipeline, tmp_path: Path) -> None:
     """Two steps, a checkpoint, a new process's loop and two more are four steps; and f* is what it was."""
@@ -156,6 +157,7 @@ class RandomPush(Method):
 '''
 
 
+@pytest.mark.cli
 def test_a_method_from_outside_the_package_runs_like_any_other(tmp_path: Path, tiny: list[str]) -> None:
     plugin = tmp_path / "random_push.py"
     plugin.write_text(OUTSIDE)

@@ -42,6 +42,7 @@ def test_state_dict_keeps_its_names_and_comes_back_with_its_card(ending: str, tm
     torch.testing.assert_close(again(x), network(x), rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.cli
 def test_onnx_is_one_file_for_any_number_of_images_with_its_parity_recorded(tmp_path: Path) -> None:
     network, path = settled("iresnet-tiny", 32, 16), tmp_path / "f.onnx"
     card = export(network, CARD, path)
@@ -58,6 +59,7 @@ def test_onnx_is_one_file_for_any_number_of_images_with_its_parity_recorded(tmp_
     assert not network.training
 
 
+@pytest.mark.cli
 def test_graph_goes_out_as_the_graph_it_was_and_as_nothing_else(tmp_path: Path) -> None:
     exported("mobilefacenet", 32, 16, tmp_path / "old.onnx", traced=True)
     network, card = import_model(ModelSettings(weights=tmp_path / "old.onnx"), 32)
@@ -97,6 +99,7 @@ def test_card_that_is_none_is_told(content: str, tmp_path: Path) -> None:
         import_model(ModelSettings(weights=tmp_path / "f.pth"))
 
 
+@pytest.mark.cli
 def test_faults_of_the_verb_are_sentences(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     export(settled("iresnet-tiny", 32, 16), CARD, tmp_path / "f.pth")
     source = str(tmp_path / "f.pth")
@@ -117,6 +120,7 @@ def test_absent_packages_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         export(settled("iresnet-tiny", 32, 16), CARD, tmp_path / "f.onnx")
 
 
+@pytest.mark.cli
 def test_a_network_of_ones_own_becomes_a_model_folder(tmp_path: Path) -> None:
     torch.manual_seed(0)
     own = nn.Sequential(

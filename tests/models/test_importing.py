@@ -20,9 +20,8 @@ from damnatio.recipe.files import load
 from damnatio.recipe.schema import ModelSettings
 from damnatio.support.errors import DamnatioError
 from damnatio.workspace import Workspace
+from tests.assets import WEIGHTS, needs_weights
 from tests.conftest import TINY
-
-PUBLISHED = Path(__file__).resolve().parents[2] / "shared/models/mobilefacenet-facexzoo.safetensors"
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +49,7 @@ def settings(path: Path, **more: object) -> ModelSettings:
     return ModelSettings.model_validate({"backbone": "mobilefacenet", "dim": 32, "weights": path, **more})
 
 
+@pytest.mark.cli
 def test_weights_are_taken_as_they_are_and_nothing_is_trained(trained: tuple[Path, Path], tmp_path: Path) -> None:
     run, _ = trained
     save_file(tensors(), tmp_path / "mine.safetensors")
@@ -64,6 +64,7 @@ def test_weights_are_taken_as_they_are_and_nothing_is_trained(trained: tuple[Pat
     assert not (folder / "metrics.jsonl").exists()
 
 
+@pytest.mark.cli
 def test_head_rows_are_the_normalised_means_of_the_retain_embeddings(
     trained: tuple[Path, Path], tmp_path: Path
 ) -> None:
@@ -82,6 +83,7 @@ def test_head_rows_are_the_normalised_means_of_the_retain_embeddings(
     assert len(head) == 24
 
 
+@pytest.mark.cli
 def test_model_folder_of_another_run_is_imported_with_its_card_and_its_head(
     trained: tuple[Path, Path], tmp_path: Path
 ) -> None:
@@ -95,6 +97,7 @@ def test_model_folder_of_another_run_is_imported_with_its_card_and_its_head(
     assert torch.equal(theirs, ours)
 
 
+@pytest.mark.cli
 def test_head_of_other_people_is_refused(trained: tuple[Path, Path], tmp_path: Path) -> None:
     run, original = trained
     copy = shutil.copytree(original, tmp_path / "model", ignore=shutil.ignore_patterns("stage.json"))
@@ -143,6 +146,7 @@ def test_file_that_is_no_model_is_told(tmp_path: Path, name: str) -> None:
         import_model(settings(tmp_path / name), 32)
 
 
+@pytest.mark.cli
 def test_card_that_contradicts_the_recipe_is_told(trained: tuple[Path, Path]) -> None:
     _, original = trained
     with pytest.raises(DamnatioError, match=r"of backbone iresnet-tiny, and the recipe says mobilefacenet: set"):
@@ -151,9 +155,9 @@ def test_card_that_contradicts_the_recipe_is_told(trained: tuple[Path, Path]) ->
         import_model(ModelSettings(backbone="iresnet-tiny", dim=32, weights=original), 48)
 
 
-@pytest.mark.skipif(not PUBLISHED.is_file(), reason="FaceX-Zoo's weights are not here")
+@needs_weights
 def test_recipe_for_real_faces_imports_the_published_network_and_cuts_it() -> None:
-    recipe = load("lfw-mobilefacenet", [f"model.weights={PUBLISHED}"])
+    recipe = load("lfw-mobilefacenet", [f"model.weights={WEIGHTS}"])
     network, card = import_model(recipe.model, recipe.faces.size)
     assert (card.colour, card.mean, card.scale, card.size, card.dim) == ("BGR", 127.5, 128.0, 112, 512)
     pixels = np.random.default_rng(0).integers(0, 256, (2, 112, 112, 3), dtype=np.uint8)

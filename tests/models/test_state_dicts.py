@@ -15,9 +15,7 @@ from damnatio.models.state_dicts import guess, read_state
 from damnatio.models.store import new_backbone
 from damnatio.recipe.schema import ModelSettings
 from damnatio.support.errors import DamnatioError
-
-SHARED = Path(__file__).resolve().parents[3] / "shared"
-PUBLISHED = SHARED / "models/mobilefacenet-facexzoo.safetensors"
+from tests.assets import WEIGHTS, needs_weights
 
 
 def state(name: str = "iresnet-tiny", size: int = 32, dim: int = 16) -> dict[str, Tensor]:
@@ -32,9 +30,9 @@ def test_every_backbone_is_known_by_its_tensors(name: str) -> None:
     assert guess(tensors, 112, Path("f.pth")) == (name, 96)
 
 
-@pytest.mark.skipif(not PUBLISHED.is_file(), reason="FaceX-Zoo's weights are not here")
+@needs_weights
 def test_published_weights_are_known_by_their_tensors() -> None:
-    assert guess(read_state(PUBLISHED), 112, PUBLISHED) == ("mobilefacenet", 512)
+    assert guess(read_state(WEIGHTS), 112, WEIGHTS) == ("mobilefacenet", 512)
 
 
 @pytest.mark.parametrize(

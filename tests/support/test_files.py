@@ -15,6 +15,8 @@ from damnatio.support.errors import DamnatioError
 from damnatio.support.files import irregular
 from tests.shell import damnatio, refusal
 
+pytestmark = pytest.mark.cli
+
 
 def skipped(said: str) -> dict[str, str]:
     """The reasons by name, of the summary that the faces verb prints."""

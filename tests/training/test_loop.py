@@ -43,6 +43,7 @@ def _equal(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
     return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 
 
+@pytest.mark.cli
 @pytest.mark.parametrize(
     ("verb", "stage", "backbone"),
     [
@@ -106,6 +107,7 @@ def _loop(world: tuple[Recipe, Pipeline], folder: Path, say: Callable[[str], Non
     return _Loop(job, folder, say)
 
 
+@pytest.mark.cli
 def test_a_broken_loss_stops_names_the_step_and_keeps_the_last_checkpoint(
     world: tuple[Recipe, Pipeline], tmp_path: Path
 ) -> None:
@@ -125,6 +127,7 @@ def test_a_broken_loss_stops_names_the_step_and_keeps_the_last_checkpoint(
     assert _loop(world, tmp_path / "job")._resume() == 2
 
 
+@pytest.mark.cli
 def test_a_checkpoint_holds_everything(world: tuple[Recipe, Pipeline], tmp_path: Path) -> None:
     loop = _loop(world, tmp_path / "job")
     loop._step(0, loop.batches[0])
@@ -158,6 +161,7 @@ def _pickled(path: Path) -> None:
     torch.save({"step": 1}, path)
 
 
+@pytest.mark.cli
 @pytest.mark.parametrize("damage", [_cut, _garble, _empty, _edit, _pickled])
 def test_a_damaged_checkpoint_is_told_and_the_training_starts_anew(
     world: tuple[Recipe, Pipeline], tmp_path: Path, damage: Callable[[Path], None]
@@ -178,6 +182,7 @@ def test_a_damaged_checkpoint_is_told_and_the_training_starts_anew(
     assert list(loop.folder.iterdir()) == []
 
 
+@pytest.mark.cli
 def test_a_checkpoint_of_another_training_is_not_taken(world: tuple[Recipe, Pipeline], tmp_path: Path) -> None:
     recipe, pipeline = world
     small = recipe.model_copy(update={"model": recipe.model.model_copy(update={"dim": 16})})
@@ -191,6 +196,7 @@ def test_a_checkpoint_of_another_training_is_not_taken(world: tuple[Recipe, Pipe
         assert f"({reason})" in said[0]
 
 
+@pytest.mark.cli
 def test_a_line_of_the_log_that_was_cut_off_is_left_out(world: tuple[Recipe, Pipeline], tmp_path: Path) -> None:
     loop = _loop(world, tmp_path / "job")
     loop._save(2)
@@ -201,6 +207,7 @@ def test_a_line_of_the_log_that_was_cut_off_is_left_out(world: tuple[Recipe, Pip
     assert (loop.folder / METRICS).read_bytes() == b'{"step": 1}\n{"step": 2}\n'
 
 
+@pytest.mark.cli
 def test_bf16_trains_with_margins_in_fp32(world: tuple[Recipe, Pipeline], tmp_path: Path) -> None:
     recipe, pipeline = world
     narrow = recipe.model_copy(update={"train": recipe.train.model_copy(update={"precision": "bf16"})})
@@ -222,6 +229,7 @@ def test_waiting_threads_sleep_unless_the_user_says_otherwise(own: str | None) -
     assert done.stdout.split() == [own or "PASSIVE", "False"]
 
 
+@pytest.mark.cli
 def test_training_lowers_the_loss(tmp_path: Path, tiny: list[str]) -> None:
     run = tmp_path / "run"
     assert (
@@ -232,6 +240,7 @@ def test_training_lowers_the_loss(tmp_path: Path, tiny: list[str]) -> None:
     assert sum(losses[-5:]) < 0.6 * sum(losses[:5])
 
 
+@pytest.mark.cli
 def test_gradient_clipping_bounds_the_step(world: tuple[Recipe, Pipeline], tmp_path: Path) -> None:
     recipe, pipeline = world
     tight = recipe.train.model_copy(update={"clip": 1e-6, "weight_decay": 0.0, "momentum": 0.0})

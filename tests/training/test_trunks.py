@@ -97,6 +97,7 @@ class World:
         return Pixels(self.faces, load_backbone(self.original)[1])
 
 
+@pytest.mark.cli
 @pytest.mark.parametrize(("name", "stage"), CUTS)
 def test_kept_is_the_trunk_of_the_image_and_of_its_mirror_image(tmp_path: Path, name: str, stage: str) -> None:
     world = World(tmp_path / "run", f"model.backbone={name}", f"forget.freeze={stage}")
@@ -117,6 +118,7 @@ def test_kept_is_the_trunk_of_the_image_and_of_its_mirror_image(tmp_path: Path, 
         assert ours.is_contiguous(memory_format=torch.channels_last)
 
 
+@pytest.mark.cli
 def test_image_that_training_does_not_read_has_no_activations(tmp_path: Path) -> None:
     world = World(tmp_path / "run", "forget.freeze=layer2")
     kept = Activations(world.pipeline.trunk().path)
@@ -125,6 +127,7 @@ def test_image_that_training_does_not_read_has_no_activations(tmp_path: Path) ->
         kept.read(tested[:2])
 
 
+@pytest.mark.cli
 def test_damaged_activations_are_refused(tmp_path: Path) -> None:
     kept = World(tmp_path / "run", "forget.freeze=layer2").pipeline.trunk().path
     for name in ("activations.npy", "rows.npy"):
@@ -137,6 +140,7 @@ def test_damaged_activations_are_refused(tmp_path: Path) -> None:
     Activations(kept)
 
 
+@pytest.mark.cli
 def test_too_small_a_disk_is_told_before_it_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(tmp_path / "run", "forget.freeze=layer2")
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=1000))
@@ -144,6 +148,7 @@ def test_too_small_a_disk_is_told_before_it_is_full(tmp_path: Path, monkeypatch:
         world.pipeline.trunk()
 
 
+@pytest.mark.cli
 def test_activations_beyond_half_precision_are_told(tmp_path: Path) -> None:
     world = World(tmp_path / "run")
 
@@ -172,6 +177,7 @@ class Live(nn.Module):
         return out
 
 
+@pytest.mark.cli
 @pytest.mark.parametrize("batch_norm", ["train", "frozen"])
 @pytest.mark.parametrize(("name", "stage"), CUTS[:3])
 def test_training_from_the_cache_is_training_the_tail(tmp_path: Path, name: str, stage: str, batch_norm: str) -> None:
@@ -214,6 +220,7 @@ def test_training_from_the_cache_is_training_the_tail(tmp_path: Path, name: str,
     assert bool(statistics.norm() > 0) == (batch_norm == "train")
 
 
+@pytest.mark.cli
 def test_every_method_trains_from_one_cache(tmp_path: Path, tiny: list[str]) -> None:
     run, methods = tmp_path / "run", METHODS.names()
     words = [*tiny, "--set", "forget.freeze=layer2", "--set", f"forget.methods=[{', '.join(methods)}]"]
@@ -230,6 +237,7 @@ def test_every_method_trains_from_one_cache(tmp_path: Path, tiny: list[str]) -> 
         assert network(torch.zeros(1, 3, 32, 32)).isfinite().all()
 
 
+@pytest.mark.cli
 def test_killed_and_resumed_is_as_if_it_had_not_been(tmp_path: Path) -> None:
     world = World(tmp_path / "run", "forget.freeze=layer2", "forget.checkpoint_seconds=0", "forget.epochs=2")
     trunk = world.pipeline.trunk().path

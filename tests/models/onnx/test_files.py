@@ -43,6 +43,7 @@ def runtime(path: Path, x: torch.Tensor) -> torch.Tensor:
     return torch.from_numpy(np.concatenate(singles))
 
 
+@pytest.mark.cli
 @pytest.mark.parametrize(
     ("name", "traced"), [*((name, True) for name in NAMES), ("iresnet-tiny", False), ("vit-tiny", False)]
 )
@@ -71,6 +72,7 @@ def test_exported_networks_are_read_learn_and_go_back_into_their_graph(name: str
     assert kinds[0] == kinds[1]
 
 
+@pytest.mark.cli
 def test_every_weight_of_a_network_is_trained_and_its_normalisations_are_real(tmp_path: Path) -> None:
     """Exported without folding, parameter for parameter."""
     from damnatio.models.exporting import write_onnx
@@ -348,6 +350,7 @@ def test_tensors_are_read_from_the_files_own_folder_alone(tmp_path: Path) -> Non
             read_network(path)
 
 
+@pytest.mark.cli
 @pytest.mark.parametrize(("name", "traced"), [("iresnet-tiny", True), ("vit-tiny", True), ("vit-tiny", False)])
 def test_a_graph_is_cut_where_all_that_follows_is_made_of_one_value(name: str, traced: bool, tmp_path: Path) -> None:
     exported(name, 32, 16, tmp_path / "f.onnx", traced=traced)

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnxruntime
+import pytest
 import torch
 
 from damnatio.models.card import load_card
@@ -14,6 +15,8 @@ from damnatio.recipe.files import load
 from damnatio.workspace import Workspace
 from tests.conftest import TINY
 from tests.models.onnx.world import exported
+
+pytestmark = pytest.mark.cli
 
 
 def test_an_onnx_model_forgets_and_takes_its_old_place(tmp_path: Path) -> None:
