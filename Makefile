@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 RUN := $(VENV)/bin
 SECONDS ?= 60
 
-.PHONY: demo test test-fast test-insightface fuzz check format results bench-frames bench-faces bench-eval bench-paper-eval bench-peers clean
+.PHONY: demo test test-fast test-processors test-insightface fuzz check format results bench-frames bench-faces bench-eval bench-paper-eval bench-peers clean
 
 demo: $(READY)  ## the whole experiment on rendered faces: runs/demo/report/index.html
 	$(RUN)/damnatio demo
@@ -16,6 +16,9 @@ test: $(READY)  ## every test, the demo's own experiment included
 
 test-fast: $(READY)  ## all but the whole runs
 	$(RUN)/python -m pytest -n 2 --dist loadgroup -m "not slow"
+
+test-processors: $(READY)  ## the tests as older processors compute, on one thread and on two; MARK="..." TESTS="..." choose some
+	$(RUN)/python tests/processors.py --mark '$(or $(MARK),not slow)' $(TESTS)
 
 test-insightface: $(READY)  ## what we export, loaded by InsightFace itself, in an environment of its own
 	test -x $(CLIENT)/bin/python || $(PYTHON) -m venv $(CLIENT)

@@ -7,8 +7,11 @@ time counts.
 import argparse
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import faiss
 import numpy as np
@@ -17,12 +20,15 @@ from numpy.typing import NDArray
 from scipy.stats import wasserstein_distance
 from sklearn.metrics import roc_curve
 
+from damnatio import choosing, scanning, searching, tails
 from damnatio.metrics.distributions import Sample, wasserstein1
 from damnatio.metrics.verification import threshold_at
-from damnatio.scanning import Kind, Units, fastest_kind, on_grid, top_two
+from damnatio.scanning import Kind, Narrow, Units, on_grid
+from damnatio.searching import top_two
 from damnatio.tails import scan_tail
 
 TARGETS = (1e-4, 1e-2)
+KINDS: tuple[Kind, ...] = ("float32", "bfloat16", "int8")
 PEAK = """
 import sys
 import numpy as np
@@ -77,6 +83,68 @@ def bare_product(a: torch.Tensor, b: torch.Tensor) -> Callable[[], None]:
     return lambda: run(best)
 
 
+@contextmanager
+def replaced(name: str, made: Callable[..., Any]) -> Iterator[None]:
+    """A function of the scans, by another wherever it is called."""
+    modules = [module for module in (scanning, searching, tails) if hasattr(module, name)]
+    before = [getattr(module, name) for module in modules]
+    for module in modules:
+        setattr(module, name, made)
+    try:
+        yield
+    finally:
+        for module, function in zip(modules, before, strict=True):
+            setattr(module, name, function)
+
+
+def chosen_kind(run: Callable[[], object]) -> str:
+    """The kind of product that a job takes."""
+    taken = ["float32"]
+
+    def noted(*arguments: Any) -> tuple[Any, int]:
+        kind, done = choosing.trial(*arguments)
+        taken.append(kind)
+        return kind, done
+
+    with replaced("trial", noted):
+        run()
+    return taken[-1]
+
+
+def processor_seconds(run: Callable[[], object]) -> float:
+    start = time.process_time()
+    run()
+    return time.process_time() - start
+
+
+def breakdown(title: str, run: Callable[[Kind], object], bare: Callable[[], None]) -> None:
+    """What each kind takes outside its products: the scan, and the scoring of what the bound leaves open. By the time
+    of the processor, which counts less of what else runs on the machine."""
+    lock = threading.Lock()
+    spent: dict[str, float] = {}
+
+    def timed(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def made(*arguments: Any) -> Any:
+            start = time.thread_time() if name == "product" else time.process_time()
+            result = function(*arguments)
+            end = time.thread_time() if name == "product" else time.process_time()
+            with lock:
+                spent[name] += end - start
+            return result
+
+        return made
+
+    whole = min(processor_seconds(bare) for _ in range(3))
+    print(f"\n{title}: shares of the bare fp32 product")
+    for kind in KINDS:
+        spent.update(product=0.0, Narrow=0.0)
+        with replaced("product", timed("product", scanning.product)), replaced("Narrow", timed("Narrow", Narrow)):
+            total = processor_seconds(lambda kind=kind: run(kind))  # type: ignore[misc]
+        rest = total - sum(spent.values())
+        shares = {"product": spent["product"], "rest": rest, "narrow copies (once)": spent["Narrow"]}
+        print(f"  {kind + ':':<10}", ", ".join(f"{name} {seconds / whole:.2f}" for name, seconds in shares.items()))
+
+
 def identification(templates: int, probes: int, dim: int, rounds: int) -> None:
     gallery, probe = units(templates, dim, 0), units(probes, dim, 1)
     narrow = gallery.astype(np.float32), probe.astype(np.float32)
@@ -87,13 +155,13 @@ def identification(templates: int, probes: int, dim: int, rounds: int) -> None:
     differing = np.flatnonzero(places[:, 0] != found.best)
     apart = np.abs(scores[:, 0] - found.score).max()
     print(f"identities that differ from faiss: {len(differing)}; scores differ by at most {apart:.1e}")
-    kinds: tuple[Kind, ...] = ("float32", "bfloat16", "int8")
     few = probe[: max(len(probe) // 40, 64)]
-    for kind in kinds:
+    for kind in KINDS:
         same = top_two(few, gallery, kind)
         assert np.array_equal(same.best, found.best[: len(few)])
         assert np.array_equal(same.score, found.score[: len(few)])
-    print(f"the same best templates and scores by {', '.join(kinds)}; fastest here: {fastest_kind(dim)}")
+    print(f"the same best templates and scores by {', '.join(KINDS)}")
+    print(f"chosen for the search: {chosen_kind(lambda: top_two(probe, gallery))}")
     times = race(
         {
             "top_two (exact, two best)": lambda: top_two(probe, gallery),
@@ -103,6 +171,9 @@ def identification(templates: int, probes: int, dim: int, rounds: int) -> None:
         rounds,
     )
     show(f"1:N, {templates:,} templates x {probes:,} probes, d = {dim}", times, "top_two (exact, two best)")
+    some = probe[: max(probes // 16, 1024)]
+    product = bare_product(torch.from_numpy(some.astype(np.float32)), torch.from_numpy(narrow[0]))
+    breakdown(f"search with {len(some):,} probes", lambda kind: top_two(some, gallery, kind), product)
 
 
 def threshold(count: int, dim: int, rounds: int) -> None:
@@ -117,6 +188,16 @@ def threshold(count: int, dim: int, rounds: int) -> None:
         rounds,
     )
     show(f"threshold over {count * (count - 1) // 2:,} pairs, d = {dim}", times, "scan_tail (exact, all pairs)")
+    for targets in (TARGETS, TARGETS[:1]):
+        kind = chosen_kind(lambda targets=targets: scan_tail(vectors, codes, targets))  # type: ignore[misc]
+        print(f"  chosen for targets {targets}: {kind}")
+        some = vectors[: max(count // 4, 8192)]
+        product = bare_product(fp32[: len(some)], fp32[: len(some)])
+        breakdown(
+            f"threshold of {len(some):,} vectors at {targets}",
+            lambda kind, some=some, targets=targets: scan_tail(some, np.arange(len(some)), targets, kind=kind),  # type: ignore[misc]
+            product,
+        )
     print("  growth with the number of pairs:")
     for share in (4, 2, 1):
         part = vectors[: int(count / share**0.5)]

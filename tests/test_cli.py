@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -314,32 +315,52 @@ def test_the_report_keeps_what_was_finished_before_for_the_same_recipe(
 
     out = again("forget.methods=[OF]", "forget.scales=[S1]")
     (line,) = [line for line in out.splitlines() if " kept " in line]
-    assert line.split()[1:] == "kept S1 HD, S2 HD, S2 OF, S2 original: finished before, with the same settings".split()
+    assert "kept     S1 HD, S2 HD, S2 OF, S2 original: finished before, with the same settings" in line
     assert not [line for line in out.splitlines() if " s " in line and not line.startswith("report")]
     assert (run / "report/results.csv").read_bytes() == whole
     assert "HD" in out.split("Verification and identification")[1], "the terminal shows them as well"
 
-    again("forget.methods=[FT]", "forget.scales=[S1]")
-    assert shown(run) == [*first[:3], "S1 FT", *first[3:]]
-    page = (run / "report/index.html").read_text()
-    assert "nan" not in page.split("<pre")[0].split("<svg")[0]
-    again("forget.methods=[mine]", "forget.scales=[S1]", "forget.settings.mine={method: FT, lr: 0.001}")
-    again("forget.methods=[FT, OF]", "forget.scales=[S1]")  # the row's settings are those of the last report
-    assert shown(run) == [*first[:3], "S1 FT", "S1 mine", *first[3:]]
+    again("forget.methods=[FT]", "forget.scales=[S2]")
+    assert shown(run) == [*first, "S2 FT"]
+    assert "nan → nan" not in (run / "report/index.html").read_text(), "FT was not evaluated at the first scale"
+
+
+def test_the_report_names_what_it_keeps_and_lets_go_of_what_was_deleted(
+    finished: Path, tmp_path: Path, tiny: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from damnatio.reporting import RESULTS, WARNINGS, long_results
+
+    def numbers_alone(recipe: Any, faces: Any, inputs: Any, evaluated: Any, folder: Path) -> None:
+        for table, name in zip(long_results("tiny", evaluated), (RESULTS, WARNINGS), strict=True):
+            table.write_csv(folder / name)
+
+    monkeypatch.setattr("damnatio.reporting.write_report", numbers_alone)
+    run = shutil.copytree(finished, tmp_path / "run")
+
+    def again(*settings: str) -> list[str]:
+        words = [word for setting in settings for word in ("--set", setting)]
+        assert main(["run", "demo", "--run", str(run), *tiny, *words]) == 0
+        return shown(run)
+
+    second = ["S2 original", "S2 HD", "S2 OF"]
+    mine = ["forget.methods=[mine]", "forget.settings.mine={method: FT, lr: 0.001}"]
+    assert again(*mine) == ["S1 original", "S1 HD", "S1 OF", "S1 mine", *second]
+    # the recipe knows no `mine`: its settings are those of the last report
+    assert again("forget.methods=[OF]") == ["S1 original", "S1 HD", "S1 OF", "S1 mine", *second]
     listed = json.loads((run / "report/stage.json").read_text())
-    assert listed["settings"]["recipe"]["forget"]["methods"] == ["HD", "OF", "FT", "mine"]
+    assert listed["settings"]["recipe"]["forget"]["methods"] == ["HD", "OF", "mine"]
+    assert listed["settings"]["recipe"]["forget"]["settings"]["mine"] == {"method": "FT", "lr": 0.001}
     assert {"S1-mine", "S2-OF"} <= listed["inputs"].keys()
 
-    for folder in (*run.glob("7-evaluate/S?-HD-*"), *run.glob("5-forget/S1-mine-*")):  # on purpose
+    for folder in (*run.glob("7-evaluate/S?-HD-*"), *run.glob("7-evaluate/S1-mine-*")):
         shutil.rmtree(folder)
-    again("forget.methods=[OF]", "forget.scales=[S2]")
-    assert shown(run) == ["S1 original", "S1 OF", "S1 FT", "S2 original", "S2 OF"]
+    kept = ["S1 original", "S1 OF", "S2 original", "S2 OF"]
+    assert again("forget.methods=[OF]", "forget.scales=[S2]") == kept
 
-    out = again("forget.methods=[OF]", "forget.scales=[S1]", "evaluate.operating_points=[0.05]")
-    assert shown(run) == ["S1 original", "S1 OF"], "another recipe otherwise"
-    assert " kept " not in out
-    again("forget.methods=[OF]", "forget.scales=[S1]")
-    assert shown(run) == ["S1 original", "S1 OF", "S1 FT", "S2 original", "S2 OF"]
+    capsys.readouterr()
+    assert again("forget.methods=[OF]", "evaluate.operating_points=[0.05]") == kept[:2], "another recipe otherwise"
+    assert " kept " not in capsys.readouterr().out
+    assert again("forget.methods=[OF]") == kept
 
 
 def test_an_edited_method_is_trained_anew_and_the_others_are_not(
@@ -397,3 +418,19 @@ def test_a_recipe_of_one_scale_runs_at_that_scale(tmp_path: Path, tiny: list[str
     words = [*tiny, "--set", "partitions.scales={S1: 3}", "--set", "forget.methods=[]"]
     assert main(["run", str(recipe), "--run", str(tmp_path / "run"), *words]) == 0
     assert {row["scale"] for row in results(tmp_path / "run")} == {"S1"}
+
+
+def test_output_that_cannot_be_written_is_told_by_its_own_name(
+    tmp_path: Path, tiny: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not by that of the temporary file beside it."""
+    from damnatio.pipeline import Pipeline
+    from damnatio.workspace import write_atomically
+
+    (tmp_path / "file").write_text("x")
+    words = ["faces", "demo", "--run", str(tmp_path / "run"), *tiny, "--sheet"]
+    assert main([*words, str(tmp_path / "file/x.png")]) == 2
+    assert capsys.readouterr().err == f"damnatio: {tmp_path / 'file'} is a file where a folder is expected.\n"
+    monkeypatch.setattr(Pipeline, "faces", lambda pipeline: write_atomically(tmp_path / "run", "x"))
+    assert main([*words, "x.png"]) == 2
+    assert capsys.readouterr().err == f"damnatio: {tmp_path / 'run'}: Is a directory.\n"

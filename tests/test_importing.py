@@ -145,7 +145,7 @@ def test_card_that_contradicts_the_recipe_is_told(trained: tuple[Path, Path]) ->
     _, original = trained
     with pytest.raises(DamnatioError, match=r"of backbone iresnet-tiny, and the recipe says mobilefacenet: set"):
         import_model(settings(original), 32)
-    with pytest.raises(DamnatioError, match=r"takes images of 32 pixels, and the faces have 48: correct faces.size"):
+    with pytest.raises(DamnatioError, match=r"takes images of 32 pixels, and the faces have 48: set faces.size=32"):
         import_model(ModelSettings(backbone="iresnet-tiny", dim=32, weights=original), 48)
 
 
@@ -165,3 +165,30 @@ def test_recipe_for_real_faces_imports_the_published_network_and_cuts_it() -> No
         assert kept.shape == (2, 128, 14, 14)
         rounded, whole = tail(kept.half().float()), network(x)
     assert F.cosine_similarity(rounded, whole).min() > 0.9999
+
+
+@pytest.mark.parametrize("backbone", ["iresnet-tiny", "vit-tiny", "mobilefacenet"])
+def test_weights_for_another_size_are_told_with_both_sizes(tmp_path: Path, backbone: str) -> None:
+    """Without a card the tensors alone say what the network takes."""
+    torch.save(new_backbone(backbone, 112, 64).state_dict(), tmp_path / "f.pth")
+    settings = ModelSettings(weights=tmp_path / "f.pth")
+    with pytest.raises(DamnatioError) as told:
+        import_model(settings, 64)
+    assert "f.pth takes images of 112 pixels, and the faces have 64: set faces.size=112, and faces.resize=true" in str(
+        told.value
+    )
+    _, card = import_model(settings)
+    assert (card.backbone, card.dim, card.size) == (backbone, 64, 112)
+
+
+def test_weights_for_an_unusual_size_are_taken_where_nothing_says_another(tmp_path: Path) -> None:
+    torch.save(new_backbone("iresnet-tiny", 160, 64).state_dict(), tmp_path / "f.pth")
+    assert import_model(ModelSettings(weights=tmp_path / "f.pth"))[1].size == 160
+
+
+def test_onnx_model_of_another_size_is_told_with_both_sizes(tmp_path: Path) -> None:
+    from tests.exchange.world import exported
+
+    exported("iresnet-tiny", 48, 16, tmp_path / "f.onnx", traced=False)
+    with pytest.raises(DamnatioError, match=r"takes images of 48 pixels, and the faces have 32: set faces.size=48"):
+        import_model(ModelSettings(weights=tmp_path / "f.onnx"), 32)

@@ -26,6 +26,7 @@ from damnatio.recipe import (
     find,
     load,
     method_settings,
+    model_settings,
 )
 
 RECIPES = sorted(path.stem for path in configs().glob("*.yaml"))
@@ -519,3 +520,19 @@ def test_forget_scales_are_those_of_the_partitions_unless_the_recipe_says_which(
     assert load(written(tmp_path, content)).forget.scales == ["S1"]
     assert load(written(tmp_path, "faces: {source: synthetic}")).forget.scales == ["S1", "S2"]
     assert "there is no scale 'S2'" in told(written(tmp_path, f"{content}\nforget: {{scales: [S1, S2]}}"))
+
+
+@pytest.mark.parametrize("text", [r'"\0"', r'"a\ud800b"', r'{"\0": 1}'])
+def test_character_that_no_name_can_have_is_told(tmp_path: Path, text: str) -> None:
+    assert "not valid YAML" in told("demo", f"faces.root={text}")
+    assert "line 2 has a character that no name can have" in told(written(tmp_path, f"faces:\n  root: {text}"))
+
+
+def test_a_model_that_is_no_section_is_told() -> None:
+    with pytest.raises(DamnatioError, match=r"--set model=3: set one of its keys"):
+        model_settings(Path("f.pth"), ["model=3"])
+
+
+def test_part_of_a_collection_with_a_slash_is_told(tmp_path: Path) -> None:
+    """What stands before the first slash of an identity says whose part it is of."""
+    assert "faces.parts.a/b" in told("demo", "faces={source: collection, parts: {a/b: x}}")

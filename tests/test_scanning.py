@@ -1,5 +1,6 @@
 """Scores on the grid against whole numbers, narrow products against their bound, searches against brute force."""
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
 
@@ -9,23 +10,24 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from damnatio import scanning
+from damnatio import scanning, searching
 from damnatio.scanning import (
     GRID,
     Codes,
     Kind,
     Narrow,
     Scores,
+    Sieve,
     Units,
     bound,
     dots,
-    fastest_kind,
+    lengths,
     mark_mated,
     on_grid,
     pair_tiles,
     product,
-    top_two,
 )
+from damnatio.searching import top_two
 
 KINDS: tuple[Kind, ...] = ("float64", "float32", "bfloat16", "int8")
 
@@ -80,6 +82,27 @@ def test_grid_moves_no_component_by_more_than_half_a_step(values: list[float]) -
     assert np.abs(on_grid(row) - row).max() <= GRID / 2
     assert np.array_equal(on_grid(on_grid(row)), on_grid(row))
     whole(on_grid(row))
+
+
+@given(st.integers(1, 40), st.integers(0, 10_000))
+def test_a_length_is_one_sum_in_one_order(dim: int, seed: int) -> None:
+    """Restated with Python's own floats, to the last bit: they add in this order on every processor."""
+    rows = np.random.default_rng(seed).normal(size=(3, dim))
+    for row, length in zip(rows.tolist(), lengths(rows), strict=True):
+        squares = [x * x for x in row]
+        while len(squares) > 1:
+            half, odd = divmod(len(squares), 2)
+            last = squares[-1]
+            squares = [squares[i] + squares[half + i] for i in range(half)]
+            squares[0] += last if odd else 0.0
+        assert length == math.sqrt(squares[0])
+
+
+def test_lengths_of_many_rows_are_those_of_each() -> None:
+    rows = np.random.default_rng(0).normal(size=(2 * scanning.ROWS + 5, 19))
+    assert np.array_equal(lengths(rows), np.concatenate([lengths(row[None]) for row in rows]))
+    assert np.allclose(lengths(rows), np.linalg.norm(rows, axis=1), rtol=1e-14, atol=0)
+    assert lengths(rows[:0]).shape == (0,)
 
 
 def test_dots_are_the_scores_of_the_listed_pairs() -> None:
@@ -167,14 +190,58 @@ def test_bound_holds_for_any_vectors(kind: Kind, rows: list[list[float]]) -> Non
     assert np.abs(tile - units @ units.T).max() <= bound(narrow, narrow)
 
 
+@pytest.mark.parametrize("kind", KINDS[2:])
+@pytest.mark.parametrize("dim", [2, 17, 512])
+def test_no_score_is_above_what_a_sieve_says(kind: Kind, dim: int) -> None:
+    rng = np.random.default_rng(dim)
+    sets = [shape(rng, dim) for shape in SHAPES]
+    mixed = np.concatenate(sets)  # rows that differ in how far they are off
+    for units, others in [(mixed, mixed), (mixed, -mixed), *itertools.pairwise(sets)]:
+        sieve = Sieve(Narrow(units, kind), Narrow(others, kind))
+        highest = sieve.tile(slice(0, len(units)), slice(0, len(others))).double() + sieve.rows.double()
+        assert (highest.numpy() >= units @ others.T).all()
+        assert float(sieve.rows.max() + sieve.columns.max()) <= bound(sieve.a, sieve.b) * 1.001 + 1e-6
+
+
+def test_reach_of_int8_is_that_of_the_rows_at_hand() -> None:
+    """One row with an outlier has a wide bound, and the others keep theirs."""
+    rng = np.random.default_rng(0)
+    units = unit(rng.normal(size=(50, 512)))
+    units[0] = unit(np.eye(512)[:1] + 0.02)
+    narrow = Narrow(units, "int8")
+    sieve = Sieve(narrow, narrow)
+    assert float(sieve.rows[1:].max() + sieve.columns[1:].max()) < 0.5 * bound(narrow, narrow)
+
+
+def test_sieve_that_leaves_most_to_float32_is_given_up() -> None:
+    narrow = Narrow(unit(np.random.default_rng(0).normal(size=(5, 30))), "int8")
+    sieve = Sieve(narrow, narrow)
+    for _ in range(8):
+        assert sieve.pays()
+        assert not sieve.leaves_few(500, 1000)
+    assert not sieve.pays()
+
+
 def test_bound_of_float64_is_nothing() -> None:
     narrow = Narrow(unit(np.random.default_rng(0).normal(size=(5, 30))), "float64")
     assert bound(narrow, narrow) == 0
 
 
+def test_kind_that_this_build_lacks_is_no_sieve(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_: object, **__: object) -> torch.Tensor:
+        raise RuntimeError('"addmm_impl_cpu_" not implemented')
+
+    monkeypatch.setattr(torch, "_int_mm", missing)
+    scanning.sieves.cache_clear()
+    try:
+        assert "int8" not in scanning.sieves(16)
+    finally:
+        scanning.sieves.cache_clear()
+
+
 def test_kind_that_is_chosen_exists_and_leaves_torch_as_it_was() -> None:
     before = torch.get_num_threads(), torch.get_float32_matmul_precision()
-    assert fastest_kind(24) in KINDS[1:]
+    assert set(scanning.sieves(24)) <= set(KINDS[2:])
     assert (torch.get_num_threads(), torch.get_float32_matmul_precision()) == before
 
 
@@ -238,7 +305,13 @@ def with_zeros(rng: np.random.Generator) -> tuple[Units, Units]:
     return probes, gallery
 
 
-SETS = [random_set, duplicates, near, near_and_far, collapsed, within_1e_7, with_zeros]
+def opposite(rng: np.random.Generator) -> tuple[Units, Units]:
+    """Scores at -1 and 1, and each of them twice."""
+    some = unit(rng.normal(size=(20, 12)))
+    return some, np.concatenate([-some, some, -some, some])
+
+
+SETS = [opposite, random_set, duplicates, near, near_and_far, collapsed, within_1e_7, with_zeros]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -249,6 +322,73 @@ def test_two_best_templates_against_brute_force(
     for seed in range(3):
         probes, gallery = made(np.random.default_rng(seed))
         assert listed(probes, gallery, kind) == naive_top_two(probes, gallery)
+
+
+@pytest.mark.parametrize("kind", KINDS[2:])
+@pytest.mark.parametrize("made", SETS)
+@pytest.mark.parametrize("heap", [0, 4, 10**9])
+def test_sieve_before_float32_against_brute_force(
+    kind: Kind,
+    made: Callable[[np.random.Generator], tuple[Units, Units]],
+    heap: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Open pairs are scored one by one, by tiles where they are many, or always by tiles."""
+    for module in (scanning, searching):
+        monkeypatch.setattr(module, "HEAP", heap)
+    monkeypatch.setattr(searching, "COLUMNS", 12)
+    for seed in range(2):
+        probes, gallery = made(np.random.default_rng(seed))
+        assert listed(probes, gallery, kind) == naive_top_two(probes, gallery)
+
+
+@pytest.mark.parametrize("kind", KINDS[1:])
+def test_few_pairs_are_left_to_float64(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bound of int8 leaves dozens of templates open for each probe, that of float32 just the two."""
+    rng = np.random.default_rng(0)
+    probes, gallery = unit(rng.normal(size=(40, 128))), unit(rng.normal(size=(2000, 128)))
+    exactly = []
+
+    def counted(a: Units, i: Codes, b: Units, j: Codes) -> Scores:
+        exactly.append(len(i))
+        return dots(a, i, b, j)
+
+    monkeypatch.setattr(searching, "dots", counted)
+    monkeypatch.setattr(searching, "COLUMNS", 256)
+    assert listed(probes, gallery, kind) == naive_top_two(probes, gallery)
+    assert sum(exactly) <= 3 * len(probes)
+
+
+@pytest.mark.parametrize("made", SETS)
+@pytest.mark.parametrize("taken", [0, 1, 2])
+def test_trial_of_kinds_leaves_no_probe_out(
+    made: Callable[[np.random.Generator], tuple[Units, Units]], taken: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    probes, gallery = made(np.random.default_rng(0))
+    probes = np.tile(probes, (4, 1))
+    seen = []
+
+    def chosen(
+        kinds: list[Kind], prepare: Callable[[Kind], None], run: Callable[[Kind, int, int], None], n: int, _: int
+    ) -> tuple[Kind, int]:
+        for k, kind in enumerate(kinds):
+            prepare(kind)
+            run(kind, 2 * k, 2 * k + 2)
+        seen.append(kinds)
+        return kinds[taken], 2 * len(kinds)
+
+    monkeypatch.setattr(searching, "trial", chosen)
+    monkeypatch.setattr(searching, "PAIRS", 0)
+    monkeypatch.setattr(searching, "COLUMNS", 16)
+    monkeypatch.setattr(searching, "sieves", lambda _: ["int8", "bfloat16"])
+    assert listed(probes, gallery, None) == naive_top_two(probes, gallery)
+    assert seen == [["float32", "int8", "bfloat16"]]
+
+
+def test_small_search_takes_float32_without_measuring(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(searching, "sieves", lambda _: pytest.fail("measured"))
+    probes, gallery = random_set(np.random.default_rng(0))
+    assert listed(probes, gallery, None) == naive_top_two(probes, gallery)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -282,8 +422,8 @@ def test_blocks_and_threads_do_not_matter(
     probes, gallery = probes[:4], gallery[:30]
     torch.set_num_threads(count)
     for columns in (1, 7, 64):
-        monkeypatch.setattr(scanning, "ROWS", rows)
-        monkeypatch.setattr(scanning, "COLUMNS", columns)
+        monkeypatch.setattr(searching, "ROWS", rows)
+        monkeypatch.setattr(searching, "COLUMNS", columns)
         for kind in KINDS:
             assert listed(probes, gallery, kind) == naive_top_two(probes, gallery)
     assert torch.get_num_threads() == count
@@ -303,7 +443,7 @@ def test_any_small_search(
         return on_grid(np.array(rows, dtype=np.float64).reshape(-1, 3) / math.sqrt(12))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scanning, "COLUMNS", columns)
+        patch.setattr(searching, "COLUMNS", columns)
         assert listed(scaled(probes), scaled(gallery), kind) == naive_top_two(scaled(probes), scaled(gallery))
 
 

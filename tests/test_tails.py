@@ -110,6 +110,94 @@ def test_little_memory_takes_more_passes_to_the_same_thresholds(
     assert_exact(*world(2), kind)
 
 
+HIGH = (0.002, 0.01)
+
+
+@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("kind", KINDS[2:])
+@pytest.mark.parametrize("heap", [0, 4, 10**9])
+def test_sieve_changes_no_threshold(world: World, kind: Kind, heap: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Open pairs are scored one by one, by tiles where they are many, or always by tiles."""
+    monkeypatch.setattr(scanning, "HEAP", heap)
+    monkeypatch.setattr(scanning, "ROWS", 16)
+    monkeypatch.setattr(tails, "PILOT", 60)
+    units, codes = world(6)
+    tail = scan_tail(units, codes, HIGH, kind=kind)
+    assert tail.calibrations == calibrate(all_scores(units, codes), HIGH)
+    assert tail.samples.keys() == set(HIGH)
+
+
+@pytest.mark.parametrize("kind", KINDS[2:])
+def test_sieve_leaves_few_pairs_to_float32(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+    units, codes = spread_out(7, people=300, each=2, dim=64)
+    one_by_one, made = [], []
+
+    def counted(a: scanning.Narrow, i: Codes, b: scanning.Narrow, j: Codes) -> Scores:
+        one_by_one.append(len(i))
+        return scanning.listed(a, i, b, j)
+
+    def product(a: scanning.Narrow, rows: slice, b: scanning.Narrow, columns: slice) -> torch.Tensor:
+        made.append((a.kind, len(a)))
+        return scanning.product(a, rows, b, columns)
+
+    monkeypatch.setattr(scanning, "ROWS", 64)
+    monkeypatch.setattr(tails, "PILOT", 400)
+    monkeypatch.setattr(tails, "listed", counted)
+    monkeypatch.setattr(tails, "product", product)
+    tail = scan_tail(units, codes, [0.001], kind=kind)
+    assert tail.calibrations == calibrate(all_scores(units, codes), [0.001])
+    assert 0 < sum(one_by_one) < tail.pairs / 50
+    assert sum(kind == "float32" and count == 600 for kind, count in made) <= 5  # of 55 tiles
+
+
+@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("taken", [0, 1, 2])
+def test_trial_of_kinds_leaves_no_pair_out(world: World, taken: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def chosen(
+        kinds: list[Kind], prepare: Callable[[Kind], None], run: Callable[[Kind, int, int], None], n: int, _: int
+    ) -> tuple[Kind, int]:
+        for k, kind in enumerate(kinds):
+            prepare(kind)
+            run(kind, k, k + 1)
+        return kinds[min(taken, len(kinds) - 1)], len(kinds)
+
+    monkeypatch.setattr(tails, "trial", chosen)
+    monkeypatch.setattr(tails, "PAIRS", 0)
+    monkeypatch.setattr(tails, "HEAP", 0)  # every kind is promising
+    monkeypatch.setattr(tails, "sieves", lambda _: ["int8", "bfloat16"])
+    monkeypatch.setattr(scanning, "ROWS", 8)
+    units, codes = world(8)
+    scores = all_scores(units, codes)
+    assert scan_tail(units, codes, HIGH).calibrations == calibrate(scores, HIGH)
+
+
+@pytest.mark.parametrize(
+    ("targets", "rates", "expected"),
+    [
+        ((0.001,), (), ["float32", "int8", "bfloat16"]),
+        ((0.001, 0.02), (), ["float32"]),  # the sample around 0.02 reaches down to 0.08 of all pairs
+        ((0.001,), (0.1,), ["float32"]),
+    ],
+)
+def test_kinds_that_would_leave_a_heap_open_are_not_tried(
+    targets: tuple[float, ...], rates: tuple[float, ...], expected: list[Kind], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[list[Kind]] = []
+    run = tails._Scan.run
+
+    def noted(scan: tails._Scan, title: str, kinds: list[Kind] | None = None) -> Kind:
+        if kinds is not None:
+            tried.append(list(kinds))
+        return run(scan, title, ["float32"])
+
+    monkeypatch.setattr(tails._Scan, "run", noted)
+    monkeypatch.setattr(tails, "PAIRS", 0)
+    monkeypatch.setattr(tails, "sieves", lambda _: ["int8", "bfloat16"])
+    units, codes = spread_out(9, people=200, each=2, dim=64)
+    scan_tail(units, codes, targets, rates)
+    assert tried[0] == expected
+
+
 @pytest.fixture
 def steps(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """How often a scan narrows down what it keeps, and how often it zooms."""

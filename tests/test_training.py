@@ -208,6 +208,17 @@ def test_bf16_trains_with_margins_in_fp32(world: tuple[Recipe, Pipeline], tmp_pa
     assert losses[0] != losses[1]
 
 
+@pytest.mark.parametrize("own", [None, "ACTIVE"])
+def test_waiting_threads_sleep_unless_the_user_says_otherwise(own: str | None) -> None:
+    """OpenMP reads the variable when torch is loaded: damnatio must have set it before."""
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
+    if own:
+        environment["OMP_WAIT_POLICY"] = own
+    program = "import os, sys, damnatio; print(os.environ['OMP_WAIT_POLICY'], 'torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [own or "PASSIVE", "False"]
+
+
 def test_training_lowers_the_loss(tmp_path: Path, tiny: list[str]) -> None:
     run = tmp_path / "run"
     assert (

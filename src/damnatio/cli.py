@@ -44,7 +44,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _fail(
                 "No space left on the disk. Finished stages are kept: free some space and run the same command again."
             )
-        return _fail(f"{error.filename or 'The operating system'}: {error.strerror or error}.")
+        where = error.filename2 or error.filename or "The operating system"  # the second is the file that was meant
+        if isinstance(error, FileExistsError):
+            return _fail(f"{where} is a file where a folder is expected.")
+        return _fail(f"{where}: {error.strerror or error}.")
 
 
 def _act(top: argparse.ArgumentParser, options: argparse.Namespace) -> int:

@@ -24,14 +24,15 @@ from damnatio.scanning import (
     Units,
     blocks,
     dots,
+    lengths,
     mark_mated,
     on_grid,
     one_thread_each,
     pair_tiles,
     product,
-    top_two,
     workers,
 )
+from damnatio.searching import top_two
 from damnatio.tails import nonmated_count
 from damnatio.thinning import Thinned
 
@@ -91,8 +92,8 @@ def leave_one_out(units: Units, codes: Codes) -> Scores:
 
 
 def _normalised(sums: Units) -> Units:
-    lengths = np.linalg.norm(sums, axis=1, keepdims=True)
-    return on_grid(np.divide(sums, lengths, out=np.zeros_like(sums), where=lengths > 0))
+    norms = lengths(sums)[:, None]
+    return on_grid(np.divide(sums, norms, out=np.zeros_like(sums), where=norms > 0))
 
 
 @dataclass(frozen=True)

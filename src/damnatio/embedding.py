@@ -17,6 +17,7 @@ from damnatio.files import need_regular
 from damnatio.inputs import Inputs, Pixels
 from damnatio.models import Card, save_tensors
 from damnatio.progress import progress
+from damnatio.scanning import lengths
 from damnatio.tables import Table
 from damnatio.workspace import checked
 
@@ -90,12 +91,12 @@ def in_float64(units: NDArray[np.float32], whose: Callable[[int], str], where: P
     """Unit vectors normalised again in float64: scores near 1 tie in float32. A vector of no length or with a value
     that is no number has no direction, and it is named."""
     double: NDArray[np.float64] = units.astype(np.float64)
-    lengths = np.linalg.norm(double, axis=1)
-    bad = np.flatnonzero(~np.isfinite(lengths) | (lengths == 0))
+    norms = lengths(double)
+    bad = np.flatnonzero(~np.isfinite(norms) | (norms == 0))
     if len(bad):
         raise DamnatioError(
             f"{len(bad)} embeddings in {where} are zero or not finite, first that of {whose(bad[0])}: "
             "the model has diverged."
         )
-    double /= lengths[:, None]
+    double /= norms[:, None]
     return double

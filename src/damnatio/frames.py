@@ -1,11 +1,13 @@
 """Frames: many unit vectors that are almost orthogonal to each other, as targets for forget images.
 
 `greedy_frame` is the paper's: furthest-point sampling from random candidates, against the retain rows as well.
-`ClosedFrame` computes target i from i alone: nothing is stored, and its coherence is the least that is known.
+`ClosedFrame` computes target i from i and the seed alone, in whole numbers: nothing is stored, its coherence is the
+least that is known, and every processor gives the same bits.
 """
 
 from typing import ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -21,6 +23,9 @@ def greedy_frame(count: int, rows: Tensor, candidates: int, seed: int) -> Tensor
     The candidates are drawn once: `candidates` of them and one more a target, since a chosen one is used up. Each keeps
     the largest cosine seen so far, so the cost is one pass of the candidates against the rows, by blocks, and then one
     matrix-vector product a target; the memory is the candidates and one block.
+
+    The draw and the cosines are floating point. Another processor may choose another candidate where two are equally
+    good up to rounding.
     """
     generator = torch.Generator().manual_seed(seed)
     pool = F.normalize(torch.randn(candidates + count, rows.shape[1], generator=generator), dim=1)
@@ -41,9 +46,15 @@ class ClosedFrame:
 
     m odd (Gold): x in GF(2^m), Q_a(x) = Tr(a x^3), <b, x> = Tr(b x): d^2 vectors whose inner products are 0 or
     +-2^((m+1)/2)/d. m even (Kerdock): x = (y, e) in GF(2^(m-1)) x GF(2), Q_a(x) = e Tr(a y) + sum_{j=1}^{(m-2)/2}
-    Tr((a y)^(2^j + 1)): d^2/2 vectors, inner products 0 or +-2^(m/2)/d. A rotation drawn by the
-    seed turns all of them alike.
+    Tr((a y)^(2^j + 1)): d^2/2 vectors, inner products 0 or +-2^(m/2)/d.
+
+    The rotation (H D_3)(H D_2)(H D_1)/d^(3/2) turns all of them alike: H is the Walsh-Hadamard matrix, and the seed
+    draws the signs on the diagonals D. Together with the frame's own 1/sqrt(d) the factor is 1/d^2, a power of two. So
+    a target is whole numbers of at most d^2 over d^2, and no sum is ever rounded: the order of the sums, the batch, the
+    threads and the processor cannot matter. (From d = 8192 on, the last step rounds each entry to float32.)
     """
+
+    ROUNDS: ClassVar = 3
 
     def __init__(self, dim: int, seed: int) -> None:
         self.exponent = dim.bit_length() - 1
@@ -55,10 +66,9 @@ class ClosedFrame:
         self.dim = dim
         self.odd = self.exponent % 2 == 1
         self._field = _Field(self.exponent if self.odd else self.exponent - 1)
-        generator = torch.Generator().manual_seed(seed)
-        normal = torch.randn(dim, dim, generator=generator, dtype=torch.float64)
-        q, r = torch.linalg.qr(normal)
-        self._rotation = (q * r.diagonal().sign()).float()
+        # The raw words of PCG64: NumPy promises them for every version, and they are integers on every processor.
+        words = np.random.PCG64(seed).random_raw(self.ROUNDS * dim)
+        self._signs = 1 - 2 * torch.from_numpy((words >> 63).astype(np.int64)).view(self.ROUNDS, dim)
 
     def __len__(self) -> int:
         return self.dim * self.dim // (1 if self.odd else 2)
@@ -69,9 +79,13 @@ class ClosedFrame:
         return float(2 ** ((self.exponent + 1) // 2) / self.dim)
 
     def __call__(self, indices: Tensor) -> Tensor:
-        """The vectors of these indices, one a row."""
-        signs = self._bits(indices.cpu()).float().mul_(-2).add_(1)
-        vectors: Tensor = signs / self.dim**0.5 @ self._rotation.T
+        """The vectors of these indices, one per row."""
+        vectors = torch.empty(len(indices), self.dim)
+        for some, out in zip(torch.split(indices.cpu(), BLOCK), torch.split(vectors, BLOCK), strict=True):
+            whole = 1 - 2 * self._bits(some)
+            for signs in self._signs:
+                whole = _hadamard(whole * signs)
+            out.copy_(whole.double() / self.dim**2)
         return vectors.to(indices.device)
 
     def _bits(self, indices: Tensor) -> Tensor:
@@ -88,6 +102,14 @@ class ClosedFrame:
             bits = bits ^ field.trace_of(field.power(ay, (1 << j) + 1))
         bits = bits ^ field.trace_of(field.times(b % field.size, y)) ^ (b // field.size & e)
         return bits
+
+
+def _hadamard(rows: Tensor) -> Tensor:
+    """H x of each row x of whole numbers, H[i, j] = (-1)^(number of bits that i and j share)."""
+    for _ in range(rows.shape[1].bit_length() - 1):
+        first, second = rows[:, ::2], rows[:, 1::2]
+        rows = torch.cat([first + second, first - second], dim=1)
+    return rows
 
 
 class _Field:

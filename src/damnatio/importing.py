@@ -14,7 +14,7 @@ from damnatio.devices import device
 from damnatio.embedding import embed
 from damnatio.errors import DamnatioError
 from damnatio.exchange.onnx_files import TOLERANCE, embedding_size, parity_of, read_network
-from damnatio.exchange.state_dicts import fill_counters, guess, read_state
+from damnatio.exchange.state_dicts import fill_counters, guess, input_size, read_state
 from damnatio.exporting import write_onnx
 from damnatio.faces.base import Faces
 from damnatio.files import need_regular
@@ -66,14 +66,17 @@ def import_model(settings: ModelSettings, size: int | None = None) -> tuple[nn.M
         feeding = (0.0, 1.0) if backbone.preprocesses else (127.5, 127.5)
         card = Card(backbone=ONNX, dim=dim, size=side, mean=feeding[0], scale=feeding[1], parity=parity)
     else:
-        card = Card(backbone=settings.backbone, dim=settings.dim, size=given.size if given else size or SIZE)
+        state, wanted = read_state(path), given.size if given else size or SIZE
+        side = wanted if given else input_size(state, settings.backbone, settings.dim, wanted) or wanted
+        card = Card(backbone=settings.backbone, dim=settings.dim, size=side)
     if size not in (None, card.size):
         raise DamnatioError(
-            f"{path} takes images of {card.size} pixels, and the faces have {size}: correct faces.size."
+            f"{path} takes images of {card.size} pixels, and the faces have {size}: set faces.size={card.size}, and "
+            "faces.resize=true where the images have another size."
         )
     if path.suffix in STATES:
         backbone = new_backbone(card.backbone, card.size, card.dim)
-        put_tensors(backbone, fill_counters(read_state(path), backbone.state_dict()), path, card.backbone)
+        put_tensors(backbone, fill_counters(state, backbone.state_dict()), path, card.backbone)
     if given is not None:
         card = given.model_copy(update={"size": card.size, "parity": card.parity})
         origin = f"{origin}, {given.origin}" if given.origin else origin

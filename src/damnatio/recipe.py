@@ -151,7 +151,13 @@ class Recipe(Section):
     name: str = Field(pattern=r"^[.-]*\w[\w.-]*$", description="that of the run's folder: `..` is none")
     seed: int = Field(1, ge=0, lt=2**63)
     plugins: list[str] = Field([], description="Python files to import first: methods and parts of your own")
-    threads: int = Field(0, ge=0, le=1_024, description="processor threads; 0 takes one a core")
+    threads: int = Field(
+        0,
+        ge=0,
+        le=1_024,
+        description="processor threads; 0 takes one per core, which serves on a busy machine too. The last bits of "
+        "trained weights depend on the number: set it where two runs shall be the same",
+    )
     faces: SerializeAsAny[FaceSettings]
     captures: CaptureSettings = CaptureSettings()
     partitions: PartitionSettings = PartitionSettings()
@@ -255,7 +261,10 @@ def model_settings(weights: Path, overrides: Sequence[str] = ()) -> ModelSetting
     foreign = [section for section in content if section != "model"]
     if foreign:
         raise DamnatioError(f"--set {foreign[0]}: there is a model here and no recipe; set model.key=value.")
-    return validated(ModelSettings, {**content.get("model", {}), "weights": weights}, weights, "model")
+    given = content.get("model", {})
+    if not isinstance(given, dict):
+        raise DamnatioError(f"--set model={given}: set one of its keys, model.key=value.")
+    return validated(ModelSettings, {**given, "weights": weights}, weights, "model")
 
 
 def face_settings(source: str | Path, size: int) -> FaceSettings:

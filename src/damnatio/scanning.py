@@ -5,20 +5,19 @@ components is then a multiple of 2^-52, and by Cauchy and Schwarz no partial sum
 value, so float64 holds every partial sum without rounding. The order of the sum, the shape of the blocks and the number
 of threads cannot matter: a score is one number, and equal scores are equal.
 
-**Narrow products decide most of it.** A tile of scores is first made in float32, bfloat16 or int8 (`Narrow`), with a
-proven bound on its distance from the exact scores. Only the pairs that the bound leaves open, near the running maximum
-or near a threshold, are scored again in float64. What kind of product is used is a matter of time alone: `fastest_kind`
-measures.
+**Narrow products decide most of it.** A tile of scores is first made in float32 (`Narrow`), with a proven bound on its
+distance from the exact scores. Only the pairs that the bound leaves open, near the running maximum or near a threshold,
+are scored again in float64. Where a processor multiplies bfloat16 or int8 much faster, such a product comes before: a
+sieve. Its bound is wide, so the pairs that it leaves open are scored in float32 first. What kind of product is used is
+a matter of time alone: `choosing` measures.
 
-`top_two` finds each probe's two best templates; thresholds over all pairs stand in `tails.py`.
+Searches stand in `searching.py`, thresholds over all pairs in `tails.py`.
 """
 
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
@@ -27,6 +26,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from damnatio.choosing import promising, seconds
 from damnatio.devices import device
 
 Units = NDArray[np.float64]
@@ -37,6 +37,13 @@ Kind = Literal["float64", "float32", "bfloat16", "int8"]
 GRID = 2.0**-26
 ROWS, COLUMNS = 1024, 1024
 """A tile of scores: 4 MB in float32, so that what is done to it happens near the processor."""
+GATHERED = 512
+"""Pairs that are scored at once: at d = 512 both sides take 2 MB each in float64 and stay near the processor."""
+HEAP = 32
+"""To score one listed pair takes as long as some 30 to 40 pairs of a tile: memory against arithmetic. So if more than
+one in `HEAP` pairs of a tile is open, the tile is made again in the wider type."""
+ROUNDED = 2.0**-22
+"""What comparing rounds: float32 sums of a few numbers below 2 that are computed on the way, 2^-24 each."""
 
 
 def on_grid(units: Units) -> Units:
@@ -48,12 +55,31 @@ def on_grid(units: Units) -> Units:
     return snapped
 
 
-def dots(a: Units, i: Codes, b: Units, j: Codes) -> Scores:
+def lengths(rows: Units) -> Scores:
+    """The length of each row, its squares folded in halves: one order of sums on every processor. `np.linalg.norm`
+    promises none, and the last bit of a length decides where a component half-way between two grid points goes."""
+    found = np.empty(len(rows))
+    for part in blocks(len(rows), ROWS):
+        squares = rows[part] * rows[part]
+        while squares.shape[1] > 1:
+            half = squares.shape[1] // 2
+            folded = squares[:, :half] + squares[:, half : 2 * half]
+            if squares.shape[1] % 2:
+                folded[:, 0] += squares[:, -1]
+            squares = folded
+        found[part] = np.sqrt(squares[:, 0])
+    return found
+
+
+def dots(a: NDArray[Any], i: NDArray[Any], b: NDArray[Any], j: NDArray[Any]) -> Scores:
     """The score of each listed pair."""
     scores = np.empty(len(i))
-    for start in range(0, len(i), 1 << 14):
-        part = slice(start, start + (1 << 14))
-        scores[part] = np.einsum("ij,ij->i", a[i[part]], b[j[part]])
+    for part in blocks(len(i), GATHERED):
+        sides = []
+        for side, rows, places in (("left", a, i[part]), ("right", b, j[part])):
+            room = _room((len(places), rows.shape[1]), _TYPES[rows.dtype.name], torch.device("cpu"), side).numpy()
+            sides.append(np.take(rows, places, axis=0, out=room, mode="wrap"))  # "raise" would copy once more
+        scores[part] = np.einsum("ij,ij->i", *sides)
     return scores
 
 
@@ -67,27 +93,40 @@ class Narrow:
 
     def __init__(self, units: Units, kind: Kind) -> None:
         self.kind = kind
-        self.residual = self.length = 0.0
+        lengths = torch.zeros(len(units))
+        self.residuals = torch.zeros(len(units))
+        """of each row, at least its distance from the exact one"""
         scales = torch.ones(len(units), 1)
         if kind == "float64":
-            self.rows, self.scales = torch.from_numpy(np.ascontiguousarray(units)).to(device()), scales
-            return
-        self.rows = torch.empty(units.shape, dtype=getattr(torch, kind))
-        for part in blocks(len(units), ROWS):
-            exact = torch.from_numpy(units[part])
-            if kind == "float32":
-                self.rows[part] = exact
-                self.length = max(self.length, float(exact.norm(dim=1).max()) * (1 + 2.0**-23))
-                self.residual = self.length * 2.0**-24
-                continue
-            if kind == "int8":
-                scales[part] = (exact.abs().amax(dim=1, keepdim=True) / 127).clamp_min_(1e-30)
-            steps = scales[part].double()
-            self.rows[part] = (exact / steps).round_() if kind == "int8" else exact
-            back = self.rows[part].double() * steps
-            self.residual = max(self.residual, float((exact - back).norm(dim=1).max()))
-            self.length = max(self.length, float(back.norm(dim=1).max()))
+            self.rows = torch.from_numpy(np.ascontiguousarray(units))
+        else:
+            self.rows = torch.empty(units.shape, dtype=getattr(torch, kind))
+            parts = list(blocks(len(units), GATHERED))
+            with one_thread_each(min(workers(), max(len(parts), 1))) as each:  # torch's own threads would wait longer
+                each(lambda part: self._copy(torch.from_numpy(units[part]), part, scales, lengths), parts)
+        self.length = float(lengths.max()) if len(units) else 0.0
+        """no narrow row is longer"""
+        self.residual = float(self.residuals.max()) if len(units) else 0.0
         self.rows, self.scales = self.rows.to(device()), scales.to(device())
+        self.residuals = self.residuals.to(device())
+
+    def _copy(self, exact: Tensor, part: slice, scales: Tensor, lengths: Tensor) -> None:
+        if self.kind == "float32":
+            self.rows[part] = exact
+            lengths[part] = exact.norm(dim=1) * (1 + 2.0**-22)
+            self.residuals[part] = lengths[part] * 2.0**-24
+            return
+        close = exact.float()
+        if self.kind == "int8":
+            scales[part] = (close.abs().amax(dim=1, keepdim=True) / 127).clamp_min_(1e-30)
+            self.rows[part] = (close / scales[part]).round_()
+        else:
+            self.rows[part] = close
+        back = self.rows[part].float().mul_(scales[part])
+        # Measured in float32: `close` and `back` are off by 2^-24 of themselves each, a sum of squares by its terms.
+        off = 1 + (exact.shape[1] + 4) * 2.0**-24
+        lengths[part] = back.norm(dim=1) * off * (1 + 2.0**-20)
+        self.residuals[part] = (close.sub_(back).norm(dim=1) * off + 2.0**-23 * (lengths[part] + 2)) * (1 + 2.0**-20)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -97,13 +136,25 @@ def bound(a: Narrow, b: Narrow) -> float:
     """No score that `product` makes is further than this from the exact one."""
     if a.kind == "float64":
         return 0.0
+    copies = a.residual * (b.length + b.residual) + a.length * b.residual
+    return (copies + _rounding(a, b)) * (1 + 1e-6)
+
+
+def reach(a: Narrow, b: Narrow) -> tuple[Tensor, Tensor]:
+    """The bound of each pair, as the sum of a number for each row of `a`, in a column, and one for each of `b`. Few
+    rows are as far off as the worst of them: most pairs of int8 have a bound about half as wide as `bound`."""
+    rows = (a.residuals * (b.length + b.residual) + _rounding(a, b)) * (1 + 1e-6) + ROUNDED
+    return rows[:, None], a.length * b.residuals * (1 + 1e-6)
+
+
+def _rounding(a: Narrow, b: Narrow) -> float:
+    """How far a product of narrow copies is from what it would be without rounding."""
     terms = a.rows.shape[1] + 4
     unit = 2.0**-24
-    copies = a.residual * (b.length + b.residual) + a.length * b.residual
     lengths = a.length * b.length
     sums = terms * unit / (1 - terms * unit) * lengths  # int8 sums in integers; its scaling rounds thrice
     final = 2.0**-8 * (lengths + sums) if a.kind == "bfloat16" else 0.0  # the product is itself written in bfloat16
-    return (copies + sums + final) * (1 + 1e-6)
+    return sums + final
 
 
 def product(a: Narrow, rows: slice, b: Narrow, columns: slice) -> Tensor:
@@ -117,46 +168,90 @@ def product(a: Narrow, rows: slice, b: Narrow, columns: slice) -> Tensor:
     return _room(shape, torch.float32, left.device).copy_(tile) if a.kind == "bfloat16" else tile
 
 
+def listed(a: Narrow, i: NDArray[Any], b: Narrow, j: NDArray[Any]) -> Scores:
+    """The narrow score of each listed pair, within the same bound: it holds for sums in any order."""
+    if a.rows.device.type == "cpu":
+        return dots(a.rows.numpy(), i, b.rows.numpy(), j)
+    scores = np.empty(len(i))
+    for part in blocks(len(i), 1 << 16):
+        left, right = a.rows[torch.from_numpy(i[part])], b.rows[torch.from_numpy(j[part])]
+        scores[part] = (left * right).sum(dim=1).cpu().numpy()
+    return scores
+
+
 _kept = threading.local()
+_TYPES = {"float32": torch.float32, "float64": torch.float64}
 
 
-def _room(shape: tuple[int, int], dtype: torch.dtype, where: torch.device) -> Tensor:
+def _room(shape: tuple[int, int], dtype: torch.dtype, where: torch.device, use: str = "tile") -> Tensor:
     """Memory for a tile, kept from one tile to the next: fresh pages cost a tenth of the product."""
     rooms: dict[Any, Tensor] = _kept.__dict__
-    key = f"{dtype} {where}"
+    key = f"{use} {dtype} {where}"
     if key not in rooms or rooms[key].numel() < shape[0] * shape[1]:
         rooms[key] = torch.empty(shape[0] * shape[1], dtype=dtype, device=where)
     return rooms[key][: shape[0] * shape[1]].view(shape)
 
 
-@cache
-def fastest_kind(dim: int) -> Kind:
-    """The kind of product with which a tile costs least here, scan included, by the clock.
+def places_from(tile: Tensor, lowest: Tensor | float) -> NDArray[np.uint32]:
+    """Where the scores of a tile reach this: one number, or one for each row in a column. Places count along the rows.
 
-    A narrower type must win clearly: its wider bound leaves more pairs to be scored again.
+    NumPy compares and counts several times faster than torch does on a processor. The numbers are unsigned and short,
+    as the divisions that follow are quick on these.
     """
+    if tile.device.type != "cpu":
+        return (tile >= lowest).view(-1).nonzero().flatten().cpu().numpy().astype(np.uint32)
+    least = lowest.numpy() if isinstance(lowest, Tensor) else np.asarray(lowest, tile.numpy().dtype)
+    mask = _room((tile.shape[0], tile.shape[1]), torch.bool, tile.device).numpy()
+    np.greater_equal(tile.numpy(), least, out=mask)
+    return np.flatnonzero(mask).astype(np.uint32)
+
+
+def taken(tile: Tensor, places: NDArray[np.uint32]) -> NDArray[Any]:
+    """The scores at these places of a tile."""
+    if tile.device.type != "cpu":
+        return tile.view(-1)[torch.from_numpy(places.astype(np.int64)).to(tile.device)].cpu().numpy()
+    found: NDArray[Any] = tile.numpy().reshape(-1).take(places)
+    return found
+
+
+class Sieve:
+    """Two sets of vectors in a type narrower than float32, how far its scores reach, and how often it was of use."""
+
+    def __init__(self, a: Narrow, b: Narrow) -> None:
+        self.a, self.b = a, b
+        self.rows, self.columns = reach(a, b)
+        self.useful = self.tried = 0  # for a guess: threads may lose a count
+
+    def tile(self, rows: slice, columns: slice) -> Tensor:
+        """No exact score is higher than this tile with `self.rows` added."""
+        return product(self.a, rows, self.b, columns).add_(self.columns[columns])
+
+    def pays(self) -> bool:
+        """Not once it leaves most tiles to float32 anyway."""
+        return self.tried < 8 or self.useful * 2 >= self.tried
+
+    def leaves_few(self, open_: int, pairs: int) -> bool:
+        """Whether so few pairs of a tile are open that they are best scored one by one."""
+        few = open_ * HEAP <= pairs
+        self.tried += 1
+        self.useful += few
+        return few
+
+
+@cache
+def sieves(dim: int) -> list[Kind]:
+    """The kinds of product that may pay as a sieve here: a tile of them, with the least scan, is clearly quicker."""
     drawn = np.random.default_rng(0).standard_normal((256, dim))
     units = on_grid(drawn / np.linalg.norm(drawn, axis=1, keepdims=True))
-    best: Kind = "float32"
-    least = float("inf")
-    kinds: tuple[tuple[Kind, float], ...] = (("float32", 1.0), ("bfloat16", 1.25), ("int8", 1.6))
+    every = slice(0, len(units))
+
+    def tile(kind: Kind) -> float:
+        narrow = Narrow(units, kind)
+        product(narrow, slice(0, 5), narrow, slice(0, 3))  # some devices multiply round shapes alone
+        return seconds(lambda: float(product(narrow, every, narrow, every).amax(dim=1)[0]))
+
     with one_thread_each(1):
-        for kind, handicap in kinds:
-            try:
-                narrow = Narrow(units, kind)
-                product(narrow, slice(0, 5), narrow, slice(0, 3))  # some devices multiply round shapes alone
-                seconds = min(_seconds(narrow) for _ in range(3)) * handicap
-            except RuntimeError:  # this build has no such product
-                continue
-            if seconds < least:
-                best, least = kind, seconds
-    return best
-
-
-def _seconds(narrow: Narrow) -> float:
-    start = time.perf_counter()
-    float(product(narrow, slice(0, 256), narrow, slice(0, 256)).amax(dim=1)[0])
-    return time.perf_counter() - start
+        return promising("float32", ("int8", "bfloat16"), tile)
 
 
 # --- tiles ----------------------------------------------------------------------------------------------------------
@@ -198,89 +293,6 @@ def _drain(mapped: Callable[..., Iterable[Any]]) -> Callable[[Callable[[Any], An
 
 def workers() -> int:
     return 1 if device().type == "cuda" else torch.get_num_threads()
-
-
-# --- 1:N ------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Candidates:
-    """Of each probe the two best templates: places in the gallery (-1 for none) and scores (-inf for none). Of equal
-    scores the template that stands first in the gallery comes first."""
-
-    best: Codes
-    score: Scores
-    second: Codes
-    second_score: Scores
-
-
-def top_two(probes: Units, gallery: Units, kind: Kind | None = None) -> Candidates:
-    """The two best templates of every probe, exactly.
-
-    A probe's second-best score is at least (narrow second best - bound), so a template whose narrow score is more than
-    twice the bound below the narrow second best is neither first nor second. The others are scored again.
-    """
-    n = len(probes)
-    found = Candidates(np.full(n, -1), np.full(n, -np.inf), np.full(n, -1), np.full(n, -np.inf))
-    if not n or not len(gallery):
-        return found
-    kind = kind or fastest_kind(probes.shape[1])
-    a, b = Narrow(probes, kind), Narrow(gallery, kind)
-    slack = 2 * bound(a, b)
-
-    def work(rows: slice) -> None:
-        places, templates, scores = _contenders(probes, gallery, a, b, rows, slack)
-        order = np.lexsort((templates, -scores, places))
-        places, templates, scores = places[order], templates[order], scores[order]
-        first = np.flatnonzero(np.diff(places, prepend=-1))
-        found.best[places[first]], found.score[places[first]] = templates[first], scores[first]
-        second = first[np.append(np.diff(first), len(places) - first[-1]) > 1] + 1
-        found.second[places[second]], found.second_score[places[second]] = templates[second], scores[second]
-
-    count = workers()
-    with one_thread_each(count) as each:
-        each(work, blocks(n, min(ROWS, -(-n // count))))
-    return found
-
-
-def _contenders(
-    probes: Units, gallery: Units, a: Narrow, b: Narrow, rows: slice, slack: float
-) -> tuple[Codes, Codes, Scores]:
-    """(probe, template, exact score) of all that may be first or second for the probes of these rows."""
-    size = rows.stop - rows.start
-    tops = torch.full((size, 2), -torch.inf, dtype=torch.float64 if a.kind == "float64" else torch.float32)
-    tops = tops.to(a.rows.device)
-    found: list[tuple[Any, Any, Any]] = []
-    for columns in blocks(len(b), COLUMNS):
-        tile = product(a, rows, b, columns)
-        hit = (tile.amax(dim=1) >= tops[:, 1] - slack).nonzero().flatten()
-        if not len(hit):
-            continue
-        part = tile if len(hit) == size else tile[hit]
-        tops[hit] = torch.cat([tops[hit], part.topk(min(2, part.shape[1]), dim=1).values], dim=1).topk(2, dim=1).values
-        open_ = part >= tops[hit, 1:] - slack
-        if int(open_.sum()) * 32 > open_.numel():  # a heap of near-ties: the tile itself in float64 costs less
-            found += _first_two(probes, gallery, hit.cpu().numpy() + rows.start, columns)
-        else:
-            r, c = open_.nonzero(as_tuple=True)
-            found.append(
-                ((hit[r] + rows.start).cpu().numpy(), (c + columns.start).cpu().numpy(), part[r, c].cpu().numpy())
-            )
-    places, templates = (np.concatenate([entry[k] for entry in found]) for k in (0, 1))
-    narrow = np.concatenate([entry[2].astype(np.float64) for entry in found])
-    kept = narrow >= tops[:, 1].double().cpu().numpy()[places - rows.start] - slack
-    places, templates = places[kept], templates[kept]
-    return places, templates, dots(probes, places, gallery, templates)
-
-
-def _first_two(probes: Units, gallery: Units, places: Codes, columns: slice) -> Iterator[tuple[Codes, Codes, Scores]]:
-    """The two best templates among these columns, exactly; of equal ones the first."""
-    scores = probes[places] @ gallery[columns].T
-    every = np.arange(len(places))
-    for _ in range(min(2, scores.shape[1])):
-        best = scores.argmax(axis=1)
-        yield places, best + columns.start, scores[every, best].copy()
-        scores[every, best] = -np.inf
 
 
 # --- all pairs ------------------------------------------------------------------------------------------------------

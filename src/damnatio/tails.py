@@ -9,6 +9,9 @@ so far, which shrink the expectation whenever more than `CAP` pairs are kept. In
 statistic: pairs more than 2e above it are above the exact one for certain, pairs more than 2e below are below, and
 those between are scored exactly and sorted.
 
+Narrow scores are float32's here. Where the answer lies high, few pairs matter, and a product of a narrower kind can
+come first as a sieve: pairs that by its bound lie below all that is counted need no float32 score.
+
 If the answer falls outside what was kept, the counts say where it is and a second pass keeps just that. If more than
 `CAP` pairs lie within the bound of the answer (a collapsed model), passes in exact float64 zoom in on it, by cells that
 end as wide as the spacing of scores, so a tie of any size is one cell.
@@ -20,25 +23,31 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
+from damnatio.choosing import PAIRS, trial
 from damnatio.metrics.verification import Calibration, allowed_errors
 from damnatio.progress import progress
 from damnatio.scanning import (
+    HEAP,
+    ROUNDED,
     Codes,
     Kind,
     Narrow,
     Scores,
+    Sieve,
     Units,
     bound,
     dots,
-    fastest_kind,
+    listed,
     mark_mated,
     one_thread_each,
     pair_tiles,
+    places_from,
     product,
+    reach,
+    sieves,
+    taken,
     workers,
 )
 from damnatio.thinning import Thinned
@@ -50,6 +59,8 @@ CELLS = 2 * PER_UNIT
 PILOT = 4096
 WIDTH = 0.5
 """the share of its rank by which the pilot may misplace a threshold, to begin with"""
+TRIAL = 4
+"""tiles by which each thread tries a kind of product"""
 FINEST = 2.0**-52
 Cells = NDArray[Any]
 
@@ -90,10 +101,10 @@ def scan_tail(
     pairs = nonmated_count(codes)
     if not pairs:
         raise ValueError("a threshold needs at least one non-mated score")
-    narrow = Narrow(units, kind or ("float32" if rates else fastest_kind(units.shape[1])))  # cuts need a tight bound
-    slack = bound(narrow, narrow) + 2.0**-22  # a cell's number is computed in float32 too
+    narrow = Narrow(units, "float64" if kind == "float64" else "float32")
+    slack = bound(narrow, narrow) + ROUNDED  # a cell's number is computed in float32 too
     chosen = np.sort(np.random.default_rng(1).permutation(len(codes))[:PILOT])
-    pilot = _Scan(units[chosen], codes[chosen], Narrow(units[chosen], "float64"), slack)
+    pilot = _Scan(units[chosen], codes[chosen], Narrow(units[chosen], narrow.kind), slack)
     pilot.run("")
     if not pilot.counts.any():  # a pilot of one identity
         pilot.counts[:] = 1
@@ -103,7 +114,10 @@ def scan_tail(
         scan.expect(target, pilot.counts, WIDTH)
         scan.samples[target] = (max(pilot.place(4 * target * pilot.counts.sum() + 30) - scan.margin, 0), Thinned())
     scan.cut({rate: pilot.edge(rate) for rate in rates}, pilot.counts)
-    scan.run(title)
+    kinds: list[Kind] = [kind] if kind else ["float32"]
+    if not kind and pairs >= PAIRS:
+        kinds += scan.promising(units[chosen], pilot.counts)
+    chosen_kind = scan.run(title, kinds)
     first = scan  # a second pass counts from its own floor up
     calibrations: dict[float, Calibration] = {}
     passes = 0
@@ -124,7 +138,7 @@ def scan_tail(
                 again.held[cells] = True
         if all(target in calibrations for target in missing):
             break
-        again.run(title)
+        again.run(title, [chosen_kind])
         scan = again
     samples = {}
     for target, (_, thinned) in first.samples.items():
@@ -163,6 +177,7 @@ class _Scan:
         self.size = 0
         self.margin = int(np.ceil(2 * self.slack * PER_UNIT)) + 1
         self.floor = 0
+        self._sieves: dict[Kind, Sieve] = {}
         self._lock = threading.Lock()
 
     # --- before the pass --------------------------------------------------------------------------------------------
@@ -199,15 +214,32 @@ class _Scan:
             if low > 0 and counts[low : high + 1].sum() <= 0.005 * counts.sum():
                 self.cuts.append(_Cut(rate, threshold, low, high))
 
+    def promising(self, sample: Units, counts: NDArray[np.int64]) -> list[Kind]:
+        """The kinds that leave few pairs open as a sieve, by some of the vectors and the counts of their pairs."""
+        self._set_floor()
+        found: list[Kind] = []
+        for kind in sieves(sample.shape[1]):
+            narrow = Narrow(sample, kind)
+            typical = sum(float(part.mean()) for part in reach(narrow, narrow))
+            lowest = max(self.floor - int(typical * PER_UNIT), 0)
+            if counts[lowest:].sum() * HEAP <= counts.sum():
+                found.append(kind)
+        return found
+
     # --- the pass ---------------------------------------------------------------------------------------------------
 
-    def run(self, title: str) -> None:
+    def _set_floor(self) -> None:
+        """No pair below this cell matters."""
         self._cut_cells = np.zeros(CELLS, bool)
         for cut in self.cuts:
             self._cut_cells[cut.low : cut.high + 1] = True
         lowest = [np.flatnonzero(cells)[:1] for cells in (self.held, self._cut_cells) if cells.any()]
         starts = [int(low[0]) for low in lowest] + [low for low, _ in self.samples.values()]
         self.floor = min(starts, default=0)
+
+    def run(self, title: str, kinds: Sequence[Kind] = ("float32",)) -> Kind:
+        """The pass, and the kind of product that most of it took: that with which the first tiles cost least."""
+        self._set_floor()
         tiles = pair_tiles(len(self.codes))
         self._total = nonmated_count(self.codes)
         self._seen = 0
@@ -217,36 +249,60 @@ class _Scan:
                 self._add(*tile)
                 advance(1)
 
-            each(work, tiles)
+            def part(kind: Kind, start: int, stop: int) -> None:
+                self._sieve = self._sieves.get(kind)
+                each(work, tiles[start:stop])
 
-    def _add(self, rows: slice, columns: slice) -> None:
+            best, done = trial(kinds, self._prepare, part, len(tiles), TRIAL * workers())
+            self._prepare(best)
+            part(best, done, len(tiles))
+        return best
+
+    def _prepare(self, kind: Kind) -> None:
+        if kind != self.narrow.kind and kind not in self._sieves and self.floor:
+            copies = Narrow(self.units, kind)
+            self._sieves[kind] = Sieve(copies, copies)
+
+    def _scores(self, rows: slice, columns: slice) -> tuple[NDArray[np.uint32], NDArray[Any]]:
+        """The pairs of a tile whose narrow scores are not below the floor: places in the tile, and the scores."""
+        lowest = self.floor / PER_UNIT - 1 if self.floor else -1.5  # rounding carries opposite vectors past -1
+        sieve = self._sieve
+        if sieve is not None and sieve.pays():
+            tile = sieve.tile(rows, columns)
+            mark_mated(tile, self.codes, rows, columns)
+            places = places_from(tile, (lowest - self.slack) - sieve.rows[rows])
+            if sieve.leaves_few(len(places), tile.numel()):
+                i, j = _pairs(places, rows, columns)
+                scores = listed(self.narrow, i, self.narrow, j)
+                reached = scores >= lowest
+                return places[reached], scores[reached]
         tile = product(self.narrow, rows, self.narrow, columns)
         mark_mated(tile, self.codes, rows, columns)
-        flat = tile.view(-1)
-        lowest = self.floor / PER_UNIT - 1 if self.floor else -1.5  # rounding carries opposite vectors past -1
-        places = _places(flat >= lowest)
-        cells = np.clip((flat[places].cpu().numpy() + 1) * PER_UNIT, 0, CELLS - 1).astype(np.int32)
+        places = places_from(tile, lowest)
+        return places, taken(tile, places)
+
+    def _add(self, rows: slice, columns: slice) -> None:
+        here, scores = self._scores(rows, columns)
+        cells = np.clip((scores + 1) * PER_UNIT, 0, CELLS - 1).astype(np.int32)
         found = np.bincount(cells, minlength=CELLS)
-        here = places.cpu().numpy().astype(np.uint32)  # unsigned and short: its divisions are the quick ones
-        width = columns.stop - columns.start
 
         def pairs(which: NDArray[np.bool_]) -> tuple[Cells, Cells, Cells]:
-            chosen = here[which]
-            above = chosen // np.uint32(width)
-            i, j = above + rows.start, chosen - above * np.uint32(width) + columns.start
-            return cells[which], i.astype(np.int32), j.astype(np.int32)
+            return cells[which], *_pairs(here[which], rows, columns)
 
         held = pairs(self.held[cells])
         if self.cuts:
             self._resolve(*pairs(self._cut_cells[cells]))
+        drawn = []
+        for low, thinned in self.samples.values():
+            _, i, j = pairs(cells >= low)
+            drawn.append((thinned, *thinned.among(i.astype(np.int64), j.astype(np.int64))))
         with self._lock:
             self.counts += found
-            self._seen += (rows.stop - rows.start) * width
+            self._seen += (rows.stop - rows.start) * (columns.stop - columns.start)
             self.kept.append(held)
             self.size += len(held[0])
-            for low, thinned in self.samples.values():
-                _, i, j = pairs(cells >= low)
-                thinned.add(i.astype(np.int64), j.astype(np.int64))
+            for thinned, i, j in drawn:
+                thinned.add(i, j)
             if self.size > CAP:
                 self._narrow_down()
 
@@ -338,11 +394,11 @@ class _Scan:
         return points
 
 
-def _places(mask: Tensor) -> Tensor:
-    """Where a mask is true. NumPy is the faster of the two on a processor."""
-    if mask.device.type == "cpu":
-        return torch.from_numpy(np.flatnonzero(mask.numpy()))
-    return mask.nonzero().flatten()
+def _pairs(places: NDArray[np.uint32], rows: slice, columns: slice) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """The vectors of these places in a tile."""
+    width = np.uint32(columns.stop - columns.start)
+    above = places // width
+    return (above + rows.start).astype(np.int32), (places - above * width + columns.start).astype(np.int32)
 
 
 def _zoom(units: Units, codes: Codes, allowed: int) -> tuple[float, int]:

@@ -22,6 +22,11 @@ class Thinned:
             kept = self._stays(self.i, self.j)
             self.i, self.j = self.i[kept], self.j[kept]
 
+    def among(self, i: Codes, j: Codes) -> tuple[Codes, Codes]:
+        """Those that may stay. What does not by now never will, so this can be asked before `add`, by many threads."""
+        kept = self._stays(i, j)
+        return i[kept], j[kept]
+
     def _stays(self, i: Codes, j: Codes) -> NDArray[np.bool_]:
         mixed = i.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + j.astype(np.uint64)
         mixed = (mixed ^ (mixed >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)

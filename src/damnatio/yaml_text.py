@@ -28,6 +28,13 @@ class _Loader(yaml.SafeLoader):
         if len(node.value) > written + MOST_MERGED:
             raise ValueError(f"'<<' on line {node.start_mark.line + 1} merges more than {MOST_MERGED} keys")
 
+    def compose_scalar_node(self, anchor: Any) -> yaml.ScalarNode:
+        """Escapes can spell what no path and no UTF-8 text can hold: "\\0", "\\ud800"."""
+        node = super().compose_scalar_node(anchor)
+        if "\0" in node.value or any("\ud800" <= letter <= "\udfff" for letter in node.value):
+            raise ValueError(f"line {node.start_mark.line + 1} has a character that no name can have")
+        return node
+
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         """YAML's own rule, which PyYAML leaves unchecked: of two values under one key it would take the last."""
         node = super().compose_mapping_node(anchor)

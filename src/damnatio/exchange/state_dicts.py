@@ -21,6 +21,8 @@ WRAPPERS = ("state_dict", "model", "backbone", "net")
 PREFIXES = ("module.", "_orig_mod.", "backbone.")
 """what wrappers put before every name: DistributedDataParallel, torch.compile, a model with its head"""
 
+SIZES = (112, 96, 128, 160, 224, 256, 192, 144, 64, 32)
+"""sides of images that networks are made for, tried where the wanted one does not fit"""
 DIM = 512
 """the dimension of an embedding where nothing says it"""
 
@@ -74,7 +76,7 @@ def guess(state: Mapping[str, Tensor], size: int, path: Path) -> tuple[str, int]
         likeness[backbone] = len(given.items() & shapes.items()) / len(given.keys() | shapes.keys())
         if given.keys() == shapes.keys():
             dim = _dimension(backbone, size, given)
-            if _shapes(backbone, size, dim) == given:
+            if input_size(state, backbone, dim, size):
                 return backbone, dim
     nearest = max(likeness, key=lambda name: likeness[name])
     if likeness[nearest] < 0.5:
@@ -83,6 +85,13 @@ def guess(state: Mapping[str, Tensor], size: int, path: Path) -> tuple[str, int]
             "`damnatio ls backbones` shows which there are, and docs/bring-your-own-model.md how to add one."
         )
     return nearest, DIM
+
+
+def input_size(state: Mapping[str, Tensor], backbone: str, dim: int, wanted: int) -> int | None:
+    """The side of the images that these weights of a backbone are for: the wanted one if they fit it, else one of the
+    usual ones; None where they fit none."""
+    given = {name: tensor.shape for name, tensor in state.items() if not _counter(name)}
+    return next((size for size in dict.fromkeys((wanted, *SIZES)) if _shapes(backbone, size, dim) == given), None)
 
 
 def _dimension(backbone: str, size: int, given: Mapping[str, torch.Size]) -> int:
@@ -104,6 +113,9 @@ def _counter(name: str) -> bool:
 
 @lru_cache(maxsize=64)
 def _shapes(backbone: str, size: int, dim: int) -> dict[str, torch.Size]:
-    with torch.device("meta"):
-        state = BACKBONES.get(backbone)(size, dim).state_dict()
+    try:
+        with torch.device("meta"):
+            state = BACKBONES.get(backbone)(size, dim).state_dict()
+    except DamnatioError:  # a network that there is not at this size
+        return {}
     return {name: tensor.shape for name, tensor in state.items() if not _counter(name)}

@@ -1,7 +1,7 @@
 """Several sources as one: each part's identities stand under its name, `people/Ann`, `retain/Bob`."""
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,9 @@ from damnatio.faces import SOURCES, detect
 from damnatio.faces.base import FaceSource, UnreadableError
 from damnatio.faces.decoding import EncodedSettings
 from damnatio.tables import Table
+
+PartName = Annotated[str, Field(pattern=r"^[^/]+$")]
+"""what stands before the first slash of an identity's name"""
 
 
 def parts_of(names: NDArray[np.object_]) -> NDArray[np.str_]:
@@ -25,7 +28,9 @@ class Collection(FaceSource):
 
     class Settings(EncodedSettings):
         source: Literal["collection"]
-        parts: dict[str, Path] = Field(min_length=1, description="a name for each path; earlier ones have precedence")
+        parts: dict[PartName, Path] = Field(
+            min_length=1, description="a name for each path; earlier ones have precedence"
+        )
 
     def __init__(self, settings: Any) -> None:
         super().__init__(settings)

@@ -20,7 +20,7 @@ class OrthonormalFrame(Method):
         L = w/N sum_i (1 - <f(x_i), U_i>)
 
     U_i are unit targets, one an image, fixed before training. `greedy` is the paper's furthest-point sampling against
-    the retain rows; `closed` computes them from the image's place in the forget set and stores nothing.
+    the retain rows; `closed` computes them from the image's place in the forget set and the seed, and stores nothing.
     """
 
     class Settings(MethodSettings):
