@@ -483,9 +483,14 @@ def test_number_beyond_any_machine_is_told(override: str, where: str) -> None:
     assert f"{where}: " in told("demo", override)
 
 
+MERGED = "a0: &a0 {k: 1}\n" + "".join(f"a{i}: &a{i} {{<<: [{', '.join([f'*a{i - 1}'] * 11)}]}}\n" for i in range(1, 5))
+"""merges of merges, eleven times as many keys in each line"""
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [
+        (MERGED, "'<<' on line 4 merges more than 1000 keys"),
         ("seed: 1\nfaces: {source: synthetic}\nseed: 2", "the key 'seed' stands twice, on line 1 and on line 3"),
         ("faces: {source: synthetic, size: 32, size: 64}", "the key 'size' stands twice, on line 1 and on line 1"),
         ("faces: " + "[" * 5000 + "]" * 5000, "cannot be read: it is nested too deeply."),
