@@ -3,9 +3,9 @@
 Each method of `Pipeline` is one stage. It asks for the stages before it, says what its output depends on, and computes
 only what is not on disk. What a stage computes stands in the stage's own module.
 
-The code of the evaluation and of the report is part of their keys, and so is that of a method, a network, a head and
-the renderer: an edit computes them anew. The code of the other stages is not: nobody wants to train f* again because a
-comment changed. A change there that alters results raises `version`.
+The key of an output holds the digest of every module that its build reaches (`support/code.py`), so an edit of code
+computes anew what depends on it. Comments and docstrings do not count. Stages are chained by the content of what they
+read: an output that comes out equal after an edit is where the computing ends.
 """
 
 import copy
@@ -20,13 +20,14 @@ from pydantic import BaseModel
 from damnatio.evaluation.measuring import ORIGINAL
 from damnatio.faces import SOURCES
 from damnatio.faces.base import Faces, FaceSource, collect
+from damnatio.methods import METHODS
 from damnatio.methods.base import method_settings
 from damnatio.partitions import FILE as PARTITIONS
 from damnatio.partitions import Partitions
 from damnatio.recipe.schema import Recipe
+from damnatio.support.code import behind, digests
 from damnatio.support.errors import DamnatioError
 from damnatio.support.manifests import manifest_of
-from damnatio.support.registry import code_of
 from damnatio.support.tables import Table
 from damnatio.workspace import Output, Workspace
 
@@ -46,9 +47,12 @@ class Pipeline:
 
     def faces(self) -> Output:
         settings = {**_plain(self.recipe.faces), "content": self._content}
-        return self._stage(
-            "1-faces", self.recipe.faces.source, settings, {}, lambda folder: collect(self._source, folder)
-        )
+        source = self.recipe.faces.source
+
+        def build(folder: Path) -> None:
+            collect(self._source, folder)
+
+        return self._stage("1-faces", source, settings, {}, build, SOURCES.code(source))
 
     def captures(self) -> Output:
         faces = self.faces()
@@ -90,7 +94,8 @@ class Pipeline:
         settings: dict[str, Any] = {"model": self._model_settings}
         if not recipe.model.weights:
             settings |= {"train": _plain(recipe.train), "seed": recipe.seed}
-        return self._stage("4-train", ORIGINAL, settings, {"faces": faces, "partitions": partitions}, build)
+        inputs = {"faces": faces, "partitions": partitions}
+        return self._stage("4-train", ORIGINAL, settings, inputs, build, self._network_code())
 
     def trunk(self) -> Output:
         """Activations of the frozen part of f*, for every method."""
@@ -113,12 +118,10 @@ class Pipeline:
 
         inputs = {"faces": faces, "partitions": partitions, "original": original}
         label = re.sub(r"[^\w.-]+", "-", freeze).strip("-")  # a value of an ONNX graph may bear any name
-        return self._stage("4-trunk", label, {"freeze": freeze}, inputs, build)
+        return self._stage("4-trunk", label, {"freeze": freeze}, inputs, build, self._network_code())
 
     def altered(self, scale: str, label: str) -> Output:
         """f: the original model after forgetting."""
-        from damnatio.methods import METHODS
-
         recipe = self.recipe
         faces, partitions, original = self.faces(), self.partitions(), self.original()
         settings = method_settings(recipe, label)
@@ -148,11 +151,11 @@ class Pipeline:
                 "scale": scale,
                 "forget": common,
                 "method": _plain(settings),
-                "code": METHODS.fingerprint(settings.method),
                 "seed": recipe.seed,
             },
             inputs,
             build,
+            METHODS.code(settings.method) | self._network_code(),
         )
 
     def embeddings(self, scale: str, label: str) -> Output:
@@ -172,7 +175,29 @@ class Pipeline:
             save_embeddings(embed(backbone, card, self.images(faces), rows, batch, f"embed {name}"), rows, folder)
 
         inputs = {"faces": faces, "partitions": partitions, "model": model}
-        return self._stage("6-embed", name, {}, inputs, build)
+        return self._stage("6-embed", name, {}, inputs, build, self._network_code())
+
+    def examples(self) -> Output:
+        """Some pairs of images of one identity, for the figure of capture instances."""
+        inputs = {
+            "faces": self.faces(),
+            "captures": self.captures(),
+            "partitions": self.partitions(),
+            "original": self.original(),
+        }
+
+        def build(folder: Path) -> None:
+            from damnatio.embedding import save_examples
+            from damnatio.models.store import load_backbone
+            from damnatio.support.devices import set_threads
+
+            set_threads(self.recipe.threads)
+            backbone, card = load_backbone(inputs["original"].path)
+            captures = Table.read(inputs["captures"].path / "captures.parquet")
+            images, partitions = self.images(inputs["faces"]), self._table(inputs["partitions"])
+            save_examples(backbone, card, images, partitions, captures["capture"], folder)
+
+        return self._stage("6-embed", "examples", {}, inputs, build, self._network_code())
 
     def evaluation(self, scale: str, label: str) -> Output:
         recipe, settings = self.recipe, self.recipe.evaluate
@@ -194,10 +219,7 @@ class Pipeline:
             reference = reference_of(inputs["original"].path) if label != ORIGINAL else None
             write(measure(compared, settings.operating_points, reference, settings.replicates), folder)
 
-        names = ("distributions", "identification", "intervals", "verification")
-        stages = ("protocol", "scanning", "thinning", "tails", "comparing", "calibrating", "measuring")
-        code = code_of(*(f"evaluation/{name}.py" for name in stages), *(f"metrics/{name}.py" for name in names))
-        keyed = {"scale": scale, "seed": recipe.seed, "code": code, **_plain(settings)}
+        keyed = {"scale": scale, "seed": recipe.seed, **_plain(settings)}
         del keyed["embed_batch"]
         return self._stage("7-evaluate", f"{scale}-{label}", keyed, inputs, build)
 
@@ -210,18 +232,19 @@ class Pipeline:
         recipe = self.reported
         models = [(scale, label) for scale in recipe.forget.scales for label in (ORIGINAL, *recipe.forget.methods)]
         models = [model for model in models if model in found]
-        inputs = {"captures": self.captures(), "partitions": self.partitions(), "original": self.original()}
+        inputs = {"partitions": self.partitions(), "examples": self.examples()}
         inputs |= {f"{scale}-{label}": found[scale, label] for scale, label in models}
 
         def build(folder: Path) -> None:
             from damnatio.reporting.report import Evaluated, write_report
 
             evaluated = [Evaluated(scale, label, inputs[f"{scale}-{label}"].path) for scale, label in models]
-            write_report(recipe, self.images(self.faces()), inputs, evaluated, folder)
+            write_report(recipe, inputs["partitions"].path, inputs["examples"].path, evaluated, folder)
 
-        looks = [f"reporting/{name}" for name in ("figures.py", "layouts.py", "mechanism.py", "grids.py", "page.html")]
-        keyed = {"recipe": _plain(recipe), "code": code_of("reporting/report.py", "reporting/findings.py", *looks)}
-        return self.workspace.publish("report", keyed, inputs, build)
+        code = behind(build)
+        for label in recipe.forget.methods:  # the page says which methods are reconstructions, and draws some of them
+            code |= METHODS.code(method_settings(recipe, label).method)
+        return self.workspace.publish("report", {"recipe": _plain(recipe)}, inputs, build, code)
 
     def _keep_finished(self, asked: Mapping[tuple[str, str], Output]) -> dict[tuple[str, str], Output]:
         """The finished evaluations that differ from those asked for in method or scale alone; `reported` names them.
@@ -284,19 +307,22 @@ class Pipeline:
 
     @cached_property
     def _model_settings(self) -> dict[str, Any]:
+        settings = _plain(self.recipe.model)
+        if self.recipe.model.weights:
+            from damnatio.models.importing import content_of
+
+            settings["weights"] = content_of(self.recipe.model)  # its content, not its place
+        return settings
+
+    def _network_code(self) -> dict[str, str]:
+        """The code of the network and its head, which are chosen by name."""
         from damnatio.backbones import BACKBONES
         from damnatio.heads import HEADS
         from damnatio.models.store import ONNX
 
         model = self.recipe.model
-        graph = code_of("models/onnx/graph.py", "models/onnx/operators.py") if model.backbone == ONNX else ""
-        code = [graph or BACKBONES.fingerprint(model.backbone), HEADS.fingerprint(model.head)]
-        settings = {**_plain(model), "code": code}
-        if model.weights:
-            from damnatio.models.importing import content_of
-
-            settings["weights"] = content_of(model)  # what it is, not where it lies
-        return settings
+        network = digests(["damnatio.models.onnx.graph"]) if model.backbone == ONNX else BACKBONES.code(model.backbone)
+        return network | HEADS.code(model.head)
 
     def _model(self, scale: str, label: str) -> Output:
         return self.original() if label == ORIGINAL else self.altered(scale, label)
@@ -314,16 +340,18 @@ class Pipeline:
         settings: dict[str, Any],
         inputs: dict[str, Output],
         build: Callable[[Path], None],
-        version: int = 1,
+        parts: Mapping[str, str] | None = None,
     ) -> Output:
-        """A stage asked for twice in one call is looked up once, so that it is announced once."""
+        """A stage asked for twice in one call is looked up once, so that it is announced once. `parts` holds the code
+        that `build` chooses by name."""
+        code = behind(build) | dict(parts or {})
         if not self._computes:
-            found = self.workspace.find(stage, label, settings, inputs, version)
+            found = self.workspace.find(stage, label, settings, inputs, code)
             if found is None:
                 raise DamnatioError(f"{stage} {label} is not finished.")
             return found
         if (stage, label) not in self._known:
-            self._known[stage, label] = self.workspace.stage(stage, label, settings, inputs, build, version)
+            self._known[stage, label] = self.workspace.stage(stage, label, settings, inputs, build, code)
         return self._known[stage, label]
 
 
