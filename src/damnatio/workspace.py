@@ -105,7 +105,7 @@ class Workspace:
     def stage(
         self,
         stage: str,
-        label: str,
+        name: str,
         settings: Mapping[str, Any],
         inputs: Mapping[str, Output],
         build: Callable[[Path], None],
@@ -116,12 +116,12 @@ class Workspace:
         `build` writes into a folder that may hold what an interrupted call left. `code` holds the digest of each module
         that `build` reaches.
         """
-        wanted, key, final = self._place(stage, label, settings, inputs, code)
+        wanted, key, final = self._place(stage, name, settings, inputs, code)
         if _key_of(final) == key:
-            self.say(f"{stage:<13} {label:<12} reused   {final}")
+            self.say(f"{stage:<13} {name:<12} reused   {final}")
             return Output(final, key)
-        if reason := self._reason(stage, label, wanted):
-            self.say(f"{stage:<13} {label:<12} made again: {reason}")
+        if reason := self._reason(stage, name, wanted):
+            self.say(f"{stage:<13} {name:<12} made again: {reason}")
         partial = final.with_name(f".partial-{final.name}")
         partial.mkdir(parents=True, exist_ok=True)
         started = time.monotonic()
@@ -139,45 +139,45 @@ class Workspace:
         if final.exists():  # without a manifest it is nobody's output
             shutil.rmtree(final)
         partial.rename(final)
-        self.say(f"{stage:<13} {label:<12} {time.monotonic() - started:6.1f} s {final}")
+        self.say(f"{stage:<13} {name:<12} {time.monotonic() - started:6.1f} s {final}")
         return Output(final, key)
 
     def find(
         self,
         stage: str,
-        label: str,
+        name: str,
         settings: Mapping[str, Any],
         inputs: Mapping[str, Output],
         code: Mapping[str, str] | None = None,
     ) -> Output | None:
         """The output for these settings, inputs and code if it is on disk."""
-        _, key, final = self._place(stage, label, settings, inputs, code)
+        _, key, final = self._place(stage, name, settings, inputs, code)
         return Output(final, key) if _key_of(final) == key else None
 
     def finished(self, stage: str) -> list[tuple[str, dict[str, Any]]]:
-        """The label and the manifest of each output of a stage that is on disk."""
+        """The name and the manifest of each output of a stage that is on disk."""
         found = [(path.name, manifest_of(path)) for path in sorted((self.folder / stage).glob("[!.]*"))]
         return [(name.removesuffix(f"-{manifest['key'][:8]}"), manifest) for name, manifest in found if manifest]
 
-    def _reason(self, stage: str, label: str, wanted: Mapping[str, Any]) -> str:
-        """Why the last output of this label does not serve, or nothing if there is none."""
-        others = [manifest for name, manifest in self.finished(stage) if name == label]
+    def _reason(self, stage: str, name: str, wanted: Mapping[str, Any]) -> str:
+        """Why the last output of this name does not serve, or nothing if there is none."""
+        others = [manifest for known, manifest in self.finished(stage) if known == name]
         if not others:
             return ""
         last = max(others, key=lambda manifest: str(manifest.get("made", {}).get("finished")))
         changed = []
         for section in ("settings", "inputs", "code"):
             old, new = last.get(section, {}), json.loads(json.dumps(wanted[section], default=str))
-            names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
-            if names:
-                listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+            changes = [entry for entry in {**old, **new} if old.get(entry) != new.get(entry)]
+            if changes:
+                listed = ", ".join(changes[:3]) + (f" and {len(changes) - 3} more" if len(changes) > 3 else "")
                 changed.append(f"{section} {listed}")
         return f"{'; '.join(changed)} changed" if changed else ""
 
     def _place(
         self,
         stage: str,
-        label: str,
+        name: str,
         settings: Mapping[str, Any],
         inputs: Mapping[str, Output],
         code: Mapping[str, str] | None,
@@ -185,7 +185,7 @@ class Workspace:
         """What an output is the result of, the key of that, and where the output lies."""
         wanted = _wanted(stage, settings, inputs, code)
         key = content_key(wanted)
-        return wanted, key, self.folder / stage / f"{label}-{key[:8]}"
+        return wanted, key, self.folder / stage / f"{name}-{key[:8]}"
 
     def publish(
         self,

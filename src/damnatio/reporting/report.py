@@ -45,7 +45,7 @@ class Evaluated:
     """An evaluated model: f* (`original`) or a method's, at a scale."""
 
     scale: str
-    label: str
+    variant: str
     path: Path
 
 
@@ -69,7 +69,7 @@ def write_report(
     drawn = [
         figures.Drawn(
             e.scale,
-            titles[e.label],
+            titles[e.variant],
             load_file(checked(e.path / "sketches.safetensors")),
             Table.read(e.path / "curves.parquet"),
         )
@@ -90,7 +90,7 @@ def write_report(
         figures.capture_pairs(pairs, recipe.captures.threshold, folder)
         caption = "Pairs of images of one identity, with their pixel distance δ and their similarity s under f*."
         shown.append(("captures", "Capture instances", caption, True))
-    kinds = dict.fromkeys(method_settings(recipe, label).method for label in recipe.forget.methods)
+    kinds = dict.fromkeys(method_settings(recipe, variant).method for variant in recipe.forget.methods)
     if moving := [kind for kind in kinds if kind in ON_THE_SPHERE]:
         mechanisms(moving, folder)
         caption = "One identity's images under gradient descent on each loss; other identities on the dotted circle."
@@ -111,7 +111,7 @@ def long_results(backbone: str, evaluated: Sequence[Evaluated]) -> tuple[Table, 
     tables, warned = [], []
     for model in evaluated:
         table = Table.read(model.path / "results.parquet")
-        front = {"backbone": backbone, "scale": model.scale, "method": model.label}
+        front = {"backbone": backbone, "scale": model.scale, "method": model.variant}
         tables.append(Table({**{k: [v] * len(table) for k, v in front.items()}, **{c: table[c] for c in COLUMNS}}))
         warned += [{**front, **warning} for warning in json.loads(checked(model.path / "warnings.json").read_text())]
     return Table.joined(tables), Table.of_rows(_WARNED, [[w[name] for name in _WARNED] for w in warned])
