@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from damnatio.faces.base import Faces, Images
+from damnatio.faces.base import POOL, Faces, Images
 from damnatio.support.files import write_atomically
 from damnatio.support.progress import progress
 from damnatio.support.tables import Table, codes_of, groups_of
@@ -79,6 +79,8 @@ def find_captures(faces: Faces, threshold: float, folder: Path) -> None:
                 dropped.append((names[row], identities[row], names[rows[by]], float(distances[place, by])))
             advance(len(rows))
     columns = {"image": names, "identity": identities, "capture": instance, "kept": kept}
+    if POOL in faces.table.columns:
+        columns[POOL] = faces.table[POOL]
     Table(columns).write(folder / "captures.parquet")
     Table.of_rows(["image", "identity", "kept_image", "distance"], dropped).write(folder / "dropped.parquet")
     summary = {

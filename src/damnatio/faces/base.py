@@ -21,7 +21,10 @@ from damnatio.support.tables import Table, codes_of
 Images = NDArray[np.uint8]
 """[n, size, size, 3], RGB."""
 
+POOL = "pool"
+"""the column of a collection's table that says which of its sources an image comes from; other sources have none"""
 CHUNK = 512
+"""images read at once"""
 
 
 class UnreadableError(Exception):
@@ -47,8 +50,9 @@ class FaceSource(ABC):
 
     @abstractmethod
     def index(self) -> Table:
-        """One row an image, sorted by identity and then by image (numbers as numbers): `image` (a unique name),
-        `identity`, and whatever columns `read` needs to find it. Items that have no place there go to `skip`."""
+        """One row per image, the rows of an identity together and sorted by image (numbers as numbers): `image` (a
+        unique name), `identity`, and the columns that `read` needs to find the image. An item that cannot be an image
+        of the table is given to `skip`."""
 
     @abstractmethod
     def read(self, rows: Table) -> list[NDArray[np.uint8] | UnreadableError]:
