@@ -59,7 +59,7 @@ def test_an_image_as_long_as_the_bound_is_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ending", ["csv", "parquet", "rec", "tar", "bin"])
 @pytest.mark.timeout(120)
-def test_a_source_that_is_a_pipe_is_told(tmp_path: Path, ending: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_source_that_is_a_pipe_is_reported(tmp_path: Path, ending: str, capsys: pytest.CaptureFixture[str]) -> None:
     os.mkfifo(tmp_path / f"faces.{ending}")
     assert main(["faces", str(tmp_path / f"faces.{ending}"), "--run", str(tmp_path / "run")]) == 2
     said = capsys.readouterr().err
@@ -76,7 +76,7 @@ def test_an_index_that_is_a_pipe_is_done_without(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["f.onnx", "f.pth", "f.safetensors", "f.pth.card.json", "pairs.txt", "pairs.csv"])
 @pytest.mark.timeout(120)
-def test_a_model_a_card_and_a_list_that_are_pipes_are_told(
+def test_a_model_a_card_and_a_list_that_are_pipes_are_reported(
     tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from damnatio.models.card import Card
@@ -94,7 +94,7 @@ def test_a_model_a_card_and_a_list_that_are_pipes_are_told(
     assert f"{tmp_path / name} is a named pipe, and only regular files are read" in capsys.readouterr().err
 
 
-def test_a_recipe_that_is_a_pipe_or_a_folder_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_recipe_that_is_a_pipe_or_a_folder_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     os.mkfifo(tmp_path / "pipe.yaml")
     assert main(["run", str(tmp_path / "pipe.yaml")]) == 2
     assert "pipe.yaml is a named pipe" in capsys.readouterr().err
@@ -102,7 +102,7 @@ def test_a_recipe_that_is_a_pipe_or_a_folder_is_told(tmp_path: Path, capsys: pyt
     assert f"{tmp_path} is a folder, and only regular files are read" in capsys.readouterr().err
 
 
-def test_stored_embeddings_that_are_a_pipe_are_told(tmp_path: Path) -> None:
+def test_stored_embeddings_that_are_a_pipe_are_reported(tmp_path: Path) -> None:
     from damnatio.embedding import load_embeddings
     from damnatio.support.tables import Table
 
@@ -111,6 +111,6 @@ def test_stored_embeddings_that_are_a_pipe_are_told(tmp_path: Path) -> None:
         load_embeddings(tmp_path / "pipe", Table({}))
 
 
-def test_faces_that_are_not_there_are_told_as_such(tmp_path: Path) -> None:
+def test_faces_that_are_not_there_are_reported_as_such(tmp_path: Path) -> None:
     said = refusal(damnatio("faces", tmp_path / "nowhere"))
     assert f"There is no folder or file {tmp_path / 'nowhere'}, nor a recipe of that name." in said

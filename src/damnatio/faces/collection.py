@@ -55,7 +55,9 @@ class Collection(FaceSource):
             for image, identity in zip(table["image"][twice], table["identity"][twice], strict=True):
                 self.skip(f"{pool}/{image}", f"{identity} is in {pool_of[identity]}", identity)
             if twice.all():
-                raise DamnatioError(f"Everybody in {self.settings.pools[pool]} is in an earlier pool as well.")
+                raise DamnatioError(
+                    f"Everybody in {self.settings.pools[pool]} is in an earlier pool as well: bring other people."
+                )
             table = table.where(~twice)
             pool_of |= dict.fromkeys(table["identity"].tolist(), pool)
             names = [f"{pool}/{image}" for image in table["image"]]

@@ -1,4 +1,4 @@
-"""Rendered faces, never photographed: the embedded default. Identities, capture instances and shots by a seed."""
+"""Rendered faces, the source that needs no data: a seed decides identities, capture instances and shots."""
 
 import hashlib
 from pathlib import Path
@@ -31,12 +31,12 @@ class Synthetic(FaceSource):
         seed: int = Field(1, ge=0, lt=2**63)
 
     def fingerprint(self) -> Any:
-        """The code of the renderer: a change in any of its files makes other images."""
+        """The code of the renderer: a change in any of its files may make other images."""
         files = sorted(Path(__file__).parent.glob("*.py"))
         return content_key([hashlib.sha256(file.read_bytes()).hexdigest() for file in files])
 
     def index(self) -> Table:
-        """As on the web, most identities have few images and some have many: 1 + geometric above the least number."""
+        """As on the web, most identities have few images and some have many: geometric above `min_instances`."""
         s: Synthetic.Settings = self.settings
         rng = np.random.default_rng([s.seed, 0])
         extra = max(s.instances - s.min_instances, 0)
