@@ -62,7 +62,7 @@ def test_settings_are_taken_and_checked(tmp_path: Path) -> None:
         ("gone", "There is nothing at .*gone"),
         ("gone.rec", "There is nothing at .*gone.rec"),
         ("gone-*.tar", "There is nothing at"),
-        ("notes.txt", "notes.txt is no source of faces, which is a folder of identities, a .csv"),
+        ("notes.txt", "notes.txt is no source of faces. A source is a folder of identities, a .csv"),
         ("two", r"holds several records \(a.rec, b.rec\): name one"),
     ],
 )

@@ -140,7 +140,7 @@ def test_what_would_be_imported_is_refused_by_name(tmp_path: Path, content: Any,
     ("content", "words"),
     [
         (b"", "an empty file"),
-        (b"\xff\xd8", "no pickle, for byte 0 is no instruction"),
+        (b"\xff\xd8", "no pickle: byte 0 is no instruction"),
         ((IMAGES, [True, 1, True, False]), "the instruction BININT1"),
         ((IMAGES, {}), "the instruction EMPTY_DICT"),
         ((IMAGES, None), "the instruction NONE"),
