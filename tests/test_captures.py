@@ -78,7 +78,7 @@ def test_brightness_and_contrast_do_not_matter(factor: int, offset: int) -> None
 
 @pytest.mark.parametrize("size", [16, 112, 171, 295, 512])
 @pytest.mark.parametrize("value", [0, 77, 255])
-def test_image_of_one_colour_is_a_row_of_zeros(size: int, value: int) -> None:
+def test_image_of_one_colour_is_a_vector_of_zeros(size: int, value: int) -> None:
     assert not normalised(np.full((1, size, size, 3), value, dtype=np.uint8)).any()
 
 

@@ -23,7 +23,7 @@ Array = NDArray[np.float64]
 
 
 def normalised(images: Images) -> NDArray[np.float32]:
-    """Each image as a row of zero mean and unit variance; an image of one colour is a row of zeros."""
+    """Each image as a vector of zero mean and unit variance; an image of one colour is a vector of zeros."""
     flat = images.reshape(len(images), -1).astype(np.float32)
     flat -= flat.mean(axis=1, keepdims=True, dtype=np.float64).astype(np.float32)
     spread = np.sqrt(np.mean(np.square(flat), axis=1, keepdims=True))
@@ -35,11 +35,11 @@ def pixel_distances(images: Images) -> Array:
 
     The terms cancel where images are close, so the product runs in float64.
     """
-    rows = normalised(images).astype(np.float64)
-    squares = np.einsum("ij,ij->i", rows, rows)
-    squared = squares[:, None] + squares[None, :] - 2 * (rows @ rows.T)
+    vectors = normalised(images).astype(np.float64)
+    squares = np.einsum("ij,ij->i", vectors, vectors)
+    squared = squares[:, None] + squares[None, :] - 2 * (vectors @ vectors.T)
     np.fill_diagonal(squared, 0.0)
-    distances: Array = np.sqrt(np.maximum(squared, 0.0) * (PAPER_VALUES / rows.shape[1]))
+    distances: Array = np.sqrt(np.maximum(squared, 0.0) * (PAPER_VALUES / vectors.shape[1]))
     return distances
 
 
