@@ -53,10 +53,10 @@ def outcome_of(read: Callable[[Path], object], path: Path, deeds: list[str]) -> 
     if error is None:
         return Outcome(ACCEPTED)
     if any(_is_memory(cause) for cause in _causes(error)):
-        return Outcome(BLOW_UP, _place(error), _told(error))
+        return Outcome(BLOW_UP, _place(error), _described(error))
     if isinstance(error, DamnatioError | UnreadableError):
         return Outcome(REFUSED, "", str(error))
-    return Outcome(TRACEBACK, _place(error), _told(error))
+    return Outcome(TRACEBACK, _place(error), _described(error))
 
 
 def _causes(error: BaseException | None) -> list[BaseException]:
@@ -81,7 +81,7 @@ def _place(error: BaseException) -> str:
     return f"{type(error).__name__} at {where}"
 
 
-def _told(error: BaseException) -> str:
+def _described(error: BaseException) -> str:
     lines = "".join(traceback.format_exception(error, limit=-12))
     return lines if len(lines) < 6000 else f"{lines[:3000]}\n...\n{lines[-3000:]}"
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from damnatio.captures import find_captures, instances_of, medoids, normalised, pixel_distances
 from damnatio.faces.base import Faces, FaceSource, Images, UnreadableError, collect
 from damnatio.recipe.schema import FaceSettings
-from damnatio.support.tables import Table, groups_of
+from damnatio.support.tables import Table
 
 SIZE = 16
 
@@ -78,7 +78,7 @@ def test_brightness_and_contrast_do_not_matter(factor: int, offset: int) -> None
 
 @pytest.mark.parametrize("size", [16, 112, 171, 295, 512])
 @pytest.mark.parametrize("value", [0, 77, 255])
-def test_image_of_one_colour_is_a_row_of_zeros(size: int, value: int) -> None:
+def test_image_of_one_colour_is_a_vector_of_zeros(size: int, value: int) -> None:
     assert not normalised(np.full((1, size, size, 3), value, dtype=np.uint8)).any()
 
 
@@ -130,12 +130,6 @@ def test_first_image_is_kept_on_a_tie() -> None:
     distances = np.array([[0.0, 5, 9, 9], [5, 0, 9, 9], [9, 9, 0, 5], [9, 9, 5, 0]])
     assert medoids(distances, np.array([0, 0, 1, 1])).tolist() == [0, 0, 2, 2]
     assert medoids(np.zeros((3, 3)), np.zeros(3, dtype=np.int64)).tolist() == [0, 0, 0]
-
-
-def test_groups_are_the_rows_of_each_code_in_order() -> None:
-    codes = np.array([7, 2, 7, 5, 2, 7])
-    assert [group.tolist() for group in groups_of(codes)] == [[1, 4], [3], [0, 2, 5]]
-    assert list(groups_of(np.zeros(0, dtype=np.int64))) == []
 
 
 # --- the stage -------------------------------------------------------------------------------------------------------

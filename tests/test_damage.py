@@ -148,7 +148,7 @@ def test_pixels_that_were_deleted_are_read_from_the_source(run: Path) -> None:
     assert captures.read_bytes() == before
 
 
-def test_damaged_manifest_is_no_output_to_a_stage_and_no_voucher_to_a_verb(
+def test_output_with_a_damaged_manifest_is_made_again_by_its_stage_and_refused_by_a_verb(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = only(run, "5-forget/*/model.safetensors")
@@ -174,7 +174,7 @@ def test_damaged_manifest_is_no_output_to_a_stage_and_no_voucher_to_a_verb(
     "content",
     ["", "\x00\x01", "backbone,scale\n1,2\n", "{header}\n", "{header}\n1,2\n", '{header}\n"', "{header}\n{row},9\n"],
 )
-def test_results_that_no_manifest_vouches_for_get_a_sentence(
+def test_unreadable_results_without_a_manifest_get_a_sentence(
     finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str
 ) -> None:
     report = tmp_path / "report"

@@ -1,4 +1,4 @@
-"""Who plays which part: the promises of the draw, and its counts against a recount."""
+"""The draw of the partitions against its promises, its counts against a recount, and the rows that stages read."""
 
 import json
 from collections import Counter
@@ -46,7 +46,7 @@ def table() -> Table:
     return draw(captures(), SETTINGS, seed=1).table
 
 
-def test_table_has_a_row_for_every_image(table: Table) -> None:
+def test_table_has_one_row_per_image(table: Table) -> None:
     assert table["row"].tolist() == list(range(len(captures())))
     assert table["image"].tolist() == captures()["image"].tolist()
     assert table["identity"].tolist() == captures()["identity"].tolist()
@@ -202,6 +202,149 @@ def test_counts_against_a_recount(table: Table) -> None:
     assert [row["scale"] for row in counts(Partitions(table, SCALES)).rows()] == ["S1", "S2"]
 
 
+# --- what the stages read, row by row --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def nested() -> Partitions:
+    """Three scales, named against the order of their sizes."""
+    scales = {"small": 2, "huge": 6, "middle": 4}
+    return draw(captures(), SETTINGS.model_copy(update={"scales": scales}), seed=1)
+
+
+def test_forget_set_of_a_scale_holds_those_of_the_smaller_ones(nested: Partitions) -> None:
+    inside = {"small": {"small"}, "middle": {"small", "middle"}, "huge": {"small", "middle", "huge"}}
+    for scale, names in inside.items():
+        forget = [row["partition"] == "F" and row["scale"] in names for row in nested.table.rows()]
+        assert nested.in_forget_set(scale).tolist() == forget
+        assert len(set(nested.table["identity"][nested.in_forget_set(scale)])) == nested.scales[scale]
+        for role in ("train", "eval", "dropped"):
+            wanted = [inside and row["role"] == role for inside, row in zip(forget, nested.table.rows(), strict=True)]
+            assert nested.in_forget_set(scale, role).tolist() == wanted
+
+
+def test_mask_of_a_partition_row_by_row(nested: Partitions) -> None:
+    rows = nested.table.rows()
+    for partition in "RTDGF-":
+        assert nested.has(partition).tolist() == [row["partition"] == partition for row in rows]
+    probes = [row["partition"] == "T" and row["role"] == "probe" for row in rows]
+    assert nested.has("T", "probe").tolist() == probes
+
+
+def test_forget_gives_train_images_only_and_numbers_their_identities(nested: Partitions) -> None:
+    for scale in nested.scales:
+        inside = nested.in_forget_set(scale)
+        wanted = [row for row in nested.table.rows() if inside[row["row"]] and row["role"] == "train"]
+        people = sorted({row["identity"] for row in wanted})
+        rows, codes = nested.forget(scale)
+        assert rows.tolist() == [row["row"] for row in wanted]
+        assert codes.tolist() == [people.index(row["identity"]) for row in wanted]
+        assert len(people) == nested.scales[scale]
+
+
+def test_training_reads_all_retain_images_and_the_train_images_of_every_scale(nested: Partitions) -> None:
+    wanted = set()
+    for row in nested.table.rows():
+        if row["partition"] == "R" or (row["partition"] == "F" and row["role"] == "train"):
+            wanted.add(row["row"])
+    found = nested.trained().tolist()
+    assert set(found) == wanted
+    assert len(found) == len(wanted)
+
+
+def test_evaluation_reads_the_images_that_it_compares(nested: Partitions) -> None:
+    inside = {"": {"small", "middle", "huge"}, "small": {"small"}, "middle": {"small", "middle"}}
+    for scale, names in inside.items():
+        wanted = []
+        for row in nested.table.rows():
+            compared = {
+                "T": True,
+                "D": True,
+                "G": True,
+                "R": row["role"] in ("enrol", "probe"),
+                "F": row["role"] in ("train", "eval") and row["scale"] in names,
+                "-": False,
+            }
+            if compared[row["partition"]]:
+                wanted.append(row["row"])
+        assert nested.evaluated(scale).tolist() == wanted
+
+
+def test_partitions_at_some_rows_keep_their_order(nested: Partitions) -> None:
+    some = nested.at(np.array([5, 0, 3]))
+    assert some.table["row"].tolist() == [5, 0, 3]
+    assert some.has("F").tolist() == nested.has("F")[[5, 0, 3]].tolist()
+    assert some.scales == nested.scales
+
+
+# --- pools -----------------------------------------------------------------------------------------------------------
+
+POOLS = {"F": "people", "R": "retain", "T": "retain", "D": "others"}
+
+
+def pooled() -> Table:
+    """Everybody is in one of three pools, whose names sort otherwise than the people's."""
+    table = captures(identities=90)
+    number = np.array([int(name[1:]) for name in table["identity"]])
+    return table.with_columns(pool=np.array(["retain", "people", "others"], dtype=object)[number % 3])
+
+
+def test_each_partition_is_drawn_from_its_pool() -> None:
+    table = draw(pooled(), SETTINGS.model_copy(update={"pools": POOLS}), seed=1).table
+    for partition, pool in {**POOLS, "G": "retain"}.items():
+        assert set(pooled()["pool"][table["partition"] == partition]) == {pool}
+    assert {part: len(members(table, part)) for part in "RTDGF"} == {"R": 10, "T": 3, "D": 4, "G": 6, "F": 5}
+
+
+def test_partition_that_names_no_pool_is_drawn_from_that_of_retain_or_from_all() -> None:
+    table = draw(pooled(), SETTINGS.model_copy(update={"pools": {"R": "others"}}), seed=1).table
+    assert set(pooled()["pool"][table["partition"] != "-"]) == {"others"}
+    table = draw(pooled(), SETTINGS.model_copy(update={"pools": {"F": "people"}}), seed=1).table
+    assert set(pooled()["pool"][table["partition"] == "F"]) == {"people"}
+    assert set(pooled()["pool"][table["partition"] == "R"]) == {"people", "retain", "others"}
+
+
+def test_draw_numbers_identities_by_pool_and_then_by_name() -> None:
+    """As if the pool stood before the name."""
+    table = pooled()
+    names = [f"{pool}/{name}" for pool, name in zip(table["pool"], table["identity"], strict=True)]
+    before = Table({"image": table["image"], "identity": names, "kept": table["kept"]})
+    drawn, wanted = (draw(faces, SETTINGS, seed=1).table for faces in (table, before))
+    assert drawn.with_columns(identity=names).rows() == wanted.rows()
+
+
+def test_pool_that_the_faces_do_not_have_is_refused() -> None:
+    wanted = SETTINGS.model_copy(update={"pools": {"R": "retained"}})
+    with pytest.raises(DamnatioError, match=r"partitions\.pools\.R: .* no pool 'retained'\. Did you mean 'retain'\?"):
+        draw(pooled(), wanted, seed=1)
+    with pytest.raises(DamnatioError, match=r"the faces have no pool 'retained'\. Take 'source: collection'"):
+        draw(captures(), wanted, seed=1)
+
+
+def test_pool_with_too_few_identities_is_named() -> None:
+    wanted = SETTINGS.model_copy(update={"pools": POOLS, "development": 31, "development_min_images": 1})
+    with pytest.raises(DamnatioError, match=r"asks for 31 .* and 30 are left of 30 in the pool 'others'"):
+        draw(pooled(), wanted, seed=1)
+
+
+# --- what cannot be drawn or read ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scales", ['{"S1": Infinity, "S2": 5}', "[" * 20_000, "[2, 5]", '{"S1": "two"}'])
+def test_sizes_of_scales_that_are_no_numbers_are_refused(tmp_path: Path, table: Table, scales: str) -> None:
+    table.write(tmp_path / "p.parquet", {"scales": scales})
+    with pytest.raises(DamnatioError, match="the sizes of its scales are not readable"):
+        Partitions.read(tmp_path / "p.parquet")
+
+
+def test_table_without_forget_identities_is_refused(tmp_path: Path, table: Table) -> None:
+    partition = table["partition"].copy()
+    partition[partition == "F"] = "-"
+    table.with_columns(partition=partition).write(tmp_path / "p.parquet")
+    with pytest.raises(DamnatioError, match="has no forget identities"):
+        Partitions.read(tmp_path / "p.parquet")
+
+
 @pytest.mark.parametrize(
     ("setting", "change", "words"),
     [
@@ -213,18 +356,18 @@ def test_counts_against_a_recount(table: Table) -> None:
         ("control", {"retain": 99, "control": 99}, "99 retain control identities"),
     ],
 )
-def test_too_few_identities_are_told_with_the_number_needed(
+def test_too_few_identities_are_reported_with_the_number_needed(
     setting: str, change: dict[str, object], words: str
 ) -> None:
     """Which setting asks for how many, how many there are, and how many the whole recipe needs."""
     wanted = SETTINGS.model_copy(update=change)
     total = wanted.retain + wanted.test + wanted.development + wanted.distractors + max(wanted.scales.values())
-    with pytest.raises(DamnatioError) as told:
+    with pytest.raises(DamnatioError) as raised:
         draw(captures(), wanted, seed=1)
-    assert words in str(told.value)
-    assert f"needs {total:,} identities in all" in str(told.value)
-    assert "of 36" in str(told.value)
-    assert f"partitions.{setting} asks for" in str(told.value)
+    assert words in str(raised.value)
+    assert f"needs {total:,} identities in all" in str(raised.value)
+    assert "of 36" in str(raised.value)
+    assert f"partitions.{setting} asks for" in str(raised.value)
 
 
 @settings(deadline=None, max_examples=40)
@@ -256,8 +399,8 @@ def test_written_tables_say_who_is_too_small_to_split(tmp_path: Path) -> None:
     assert [row["F train only"] for row in said] == [2, 5]
 
 
-def test_who_asks_for_fewer_images_is_drawn_after_who_asks_for_more() -> None:
-    """Everybody with two images or more has a part, and the development set and the distractors are of one image."""
+def test_partition_that_asks_for_fewer_images_is_drawn_later() -> None:
+    """Everybody with two images or more is needed elsewhere, so development set and distractors have one image each."""
     sizes = [1] * 12 + [2] * 5 + [3] * 2 + [4] * 6 + [9] * 3
     names = [f"p{i:02d}" for i, size in enumerate(sizes) for _ in range(size)]
     images = [f"p{i:02d}/{j}.png" for i, size in enumerate(sizes) for j in range(size)]

@@ -74,7 +74,7 @@ def _images(folder: Path) -> list[bytes]:
 
 
 def _read_all(source: FaceSource) -> None:
-    """What stage 1 does; the first image that is skipped is what the campaign hears of."""
+    """Read as stage 1 does; the first skipped image is reported to the campaign."""
     source.fingerprint()
     index = source.index()
     for found in source.read(index):

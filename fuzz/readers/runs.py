@@ -59,16 +59,17 @@ def _read_override(path: Path) -> None:
 
 @cache
 def _partitions() -> Table:
-    """A protocol of sixteen people with four images each."""
-    parts = [("R", 4), ("T", 4), ("D", 4), ("G", 2), ("F", 2)]
-    people = [(part, f"{part}{number}") for part, count in parts for number in range(count)]
+    """Sixteen people with four images each."""
+    roles = {"R": ("enrol", "probe"), "T": ("enrol", "probe"), "F": ("train", "eval")}
+    sizes = [("R", 4), ("T", 4), ("D", 4), ("G", 2), ("F", 2)]
+    people = [(partition, f"{partition}{number}") for partition, size in sizes for number in range(size)]
     rows: list[tuple[object, ...]] = []
-    for place, (part, person) in enumerate(people):
+    for place, (partition, person) in enumerate(people):
         for number in range(4):
-            halves = {"R": ("enrol", "probe"), "T": ("enrol", "probe"), "F": ("train", "eval")}.get(part, ("", ""))
-            image, label = f"{person}/{number}.png", place if part == "R" else -1
-            scale = "S1" if part == "F" else ""
-            rows.append((len(rows), image, person, part, part == "R", scale, halves[number // 2], label))
+            role = roles.get(partition, ("", ""))[number // 2]
+            image, label = f"{person}/{number}.png", place if partition == "R" else -1
+            scale = "S1" if partition == "F" else ""
+            rows.append((len(rows), image, person, partition, partition == "R", scale, role, label))
     names = ["row", "image", "identity", "partition", "control", "scale", "role", "label"]
     return Table.of_rows(names, rows)
 

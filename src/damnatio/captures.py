@@ -1,9 +1,9 @@
-"""Stage 2: which images of an identity were taken at one moment (III-B, IV-B of the paper).
+"""Stage 2: find the images of an identity that were taken at one moment (III-B, IV-B of the paper).
 
-Two images of one identity belong to one capture instance when a chain of images leads from one to the other, each
-closer to the next than the threshold. The distance is the L2 distance of intensity-normalised pixels: each image
-brought to zero mean and unit variance over all its values. It grows with the square root of the number of values, so
-every distance here is stated on the paper's scale of 112 x 112 x 3 values.
+Two images of one identity belong to one capture instance if a chain of images leads from one to the other, each closer
+to the next than the threshold. The distance is the L2 distance of intensity-normalised pixels: each image has zero mean
+and unit variance over all its values. It grows with the square root of the number of values, so every distance is
+stated as for 112 x 112 x 3 values, which the paper has.
 """
 
 import json
@@ -12,17 +12,18 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from damnatio.faces.base import Faces, Images
+from damnatio.faces.base import POOL, Faces, Images
 from damnatio.support.files import write_atomically
 from damnatio.support.progress import progress
 from damnatio.support.tables import Table, codes_of, groups_of
 
 PAPER_VALUES = 112 * 112 * 3
+"""values of an image in the paper"""
 Array = NDArray[np.float64]
 
 
 def normalised(images: Images) -> NDArray[np.float32]:
-    """Each image as a row of zero mean and unit variance; an image of one colour is a row of zeros."""
+    """Each image as a vector of zero mean and unit variance; an image of one colour is a vector of zeros."""
     flat = images.reshape(len(images), -1).astype(np.float32)
     flat -= flat.mean(axis=1, keepdims=True, dtype=np.float64).astype(np.float32)
     spread = np.sqrt(np.mean(np.square(flat), axis=1, keepdims=True))
@@ -30,21 +31,21 @@ def normalised(images: Images) -> NDArray[np.float32]:
 
 
 def pixel_distances(images: Images) -> Array:
-    """All pairwise distances, by one matrix product: |a - b|^2 = |a|^2 + |b|^2 - 2ab. On the scale of 112x112x3.
+    """All pairwise distances, by one matrix product: |a - b|^2 = |a|^2 + |b|^2 - 2ab. Stated as for 112x112x3 values.
 
-    The product cancels where images are close, so it runs in float64 for the few values that decide.
+    The terms cancel where images are close, so the product runs in float64.
     """
-    rows = normalised(images).astype(np.float64)
-    squares = np.einsum("ij,ij->i", rows, rows)
-    squared = squares[:, None] + squares[None, :] - 2 * (rows @ rows.T)
+    vectors = normalised(images).astype(np.float64)
+    squares = np.einsum("ij,ij->i", vectors, vectors)
+    squared = squares[:, None] + squares[None, :] - 2 * (vectors @ vectors.T)
     np.fill_diagonal(squared, 0.0)
-    distances: Array = np.sqrt(np.maximum(squared, 0.0) * (PAPER_VALUES / rows.shape[1]))
+    distances: Array = np.sqrt(np.maximum(squared, 0.0) * (PAPER_VALUES / vectors.shape[1]))
     return distances
 
 
 def instances_of(distances: Array, threshold: float) -> NDArray[np.int64]:
     """The capture instance of each image: components of "closer than the threshold", numbered by first member."""
-    from scipy.sparse.csgraph import connected_components  # slow to import: a finished run has no need of it
+    from scipy.sparse.csgraph import connected_components  # slow to import, and not needed by a finished run
 
     labels: NDArray[np.int64] = connected_components(distances < threshold, directed=False)[1]
     _, first, codes = np.unique(labels, return_index=True, return_inverse=True)
@@ -52,9 +53,10 @@ def instances_of(distances: Array, threshold: float) -> NDArray[np.int64]:
 
 
 def medoids(distances: Array, instances: NDArray[np.int64]) -> NDArray[np.int64]:
-    """For each image the image kept of its instance: the least sum of distances within it, the first on a tie."""
+    """For each image the one that is kept of its instance: it has the least sum of distances to the others of the
+    instance, and is the first of several that tie."""
     same = instances[:, None] == instances[None, :]
-    sums = np.where(same, distances, 0.0).sum(axis=1).round(6)  # equal sums must tie whatever order they were added in
+    sums = np.where(same, distances, 0.0).sum(axis=1).round(6)  # equal sums must tie in any order of addition
     order = np.lexsort((np.arange(len(sums)), sums))
     kept_of = np.empty(instances.max() + 1, dtype=np.int64)
     kept_of[instances[order[::-1]]] = order[::-1]
@@ -62,7 +64,7 @@ def medoids(distances: Array, instances: NDArray[np.int64]) -> NDArray[np.int64]
 
 
 def find_captures(faces: Faces, threshold: float, folder: Path) -> None:
-    """Write `captures.parquet` (each image's instance and whether it is kept) and `dropped.parquet` (what was not)."""
+    """Write `captures.parquet` (each image with its instance, and whether it is kept) and `dropped.parquet`."""
     codes, _ = codes_of(faces.table["identity"])
     instance = np.zeros(len(codes), dtype=np.int64)
     kept = np.ones(len(codes), dtype=bool)
@@ -79,6 +81,8 @@ def find_captures(faces: Faces, threshold: float, folder: Path) -> None:
                 dropped.append((names[row], identities[row], names[rows[by]], float(distances[place, by])))
             advance(len(rows))
     columns = {"image": names, "identity": identities, "capture": instance, "kept": kept}
+    if POOL in faces.table.columns:
+        columns[POOL] = faces.table[POOL]
     Table(columns).write(folder / "captures.parquet")
     Table.of_rows(["image", "identity", "kept_image", "distance"], dropped).write(folder / "dropped.parquet")
     summary = {

@@ -1,28 +1,32 @@
-"""Stage 3: who plays which part, drawn once from one seed and saved as a table (IV-C and IV-D of the paper).
+"""Stage 3: which partition each identity belongs to, drawn once from one seed (IV-C and IV-D of the paper).
 
-One row an image:
+The table has one row per image:
 
-| column      | values                                                                                     |
-|-------------|--------------------------------------------------------------------------------------------|
-| `row`       | the image's row in `faces.parquet`                                                          |
-| `image`, `identity` | their names                                                                        |
-| `partition` | `R` retain (trained), `T` test, `D` development, `G` distractor, `F` forget, `-` not used   |
-| `control`   | whether the identity is of the retain control                                               |
-| `scale`     | the smallest scale that holds a forget identity: `S1` is inside `S2`                        |
-| `role`      | `enrol` or `probe` (R, T), `train` or `eval` (F), `dropped` (F, a capture instance's other images) |
-| `label`     | the class of a retain identity, else -1                                                     |
+| column      | values                                                                                                |
+|-------------|-------------------------------------------------------------------------------------------------------|
+| `row`       | the image's row in `faces.parquet`                                                                    |
+| `image`     | the name of the image                                                                                 |
+| `identity`  | the name of its identity                                                                              |
+| `partition` | `R` retain (trained), `T` test, `D` development, `G` distractor, `F` forget, `-` not used             |
+| `control`   | whether the identity is in the retain control                                                         |
+| `scale`     | the smallest scale that holds a forget identity (`S1` is inside `S2`), else empty                     |
+| `role`      | `enrol` or `probe` (control, T), `train`, `eval` or `dropped` (F), else empty                         |
+| `label`     | the class of a retain identity, else -1                                                               |
+
+A forget image is `dropped` if another image is kept of its capture instance.
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from damnatio.faces.collection import parts_of
+from damnatio.faces.base import POOL
 from damnatio.recipe.schema import PartitionSettings
-from damnatio.support.errors import DamnatioError
+from damnatio.support.errors import DamnatioError, nearest
 from damnatio.support.files import need_regular, write_atomically
 from damnatio.support.tables import Table, codes_of, groups_of
 
@@ -32,7 +36,7 @@ FILE, COUNTS = "partitions.parquet", "counts.parquet"
 TEXTS = ("image", "identity", "partition", "scale", "role")
 COLUMNS = ("row", "control", *TEXTS)
 SCALES = "scales"
-"""the entry of the Parquet file's metadata that holds the identities of each scale"""
+"""the entry of the Parquet file's metadata that holds the number of forget identities at each scale"""
 
 Rows = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -40,9 +44,9 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Partitions:
-    """Who plays which part: the table above, and the number of forget identities at each scale.
+    """The table above, and the number of forget identities at each scale. A larger scale holds the smaller ones.
 
-    The masks have one entry per row of the table. A larger scale holds the smaller ones.
+    The masks have one entry per row of the table.
     """
 
     table: Table
@@ -51,11 +55,11 @@ class Partitions:
     # --- masks ------------------------------------------------------------------------------------------------------
 
     def has(self, partition: str, role: str = "") -> Mask:
-        """The images of a partition, of one role if a role is named."""
+        """The images of a partition; only those of one role if a role is named."""
         return self._with_role(self.table["partition"] == partition, role)
 
     def in_forget_set(self, scale: str, role: str = "") -> Mask:
-        """The images of the forget set at a scale."""
+        """The images of the forget set at a scale; only those of one role if a role is named."""
         inside = [name for name, count in self.scales.items() if count <= self.scales[scale]]
         return self._with_role(self.has(FORGET) & np.isin(self.table["scale"].astype(str), inside), role)
 
@@ -70,7 +74,7 @@ class Partitions:
         return retain["row"].astype(np.int64), retain["label"].astype(np.int64)
 
     def forget(self, scale: str) -> tuple[Rows, NDArray[np.int64]]:
-        """Rows and identity codes of the forget-train images at a scale: the only ones that a method may see."""
+        """Rows and identity codes of the forget-train images at a scale: a method sees no other forget images."""
         seen = self.table.where(self.in_forget_set(scale, TRAIN))
         return seen["row"].astype(np.int64), codes_of(seen["identity"])[0]
 
@@ -79,14 +83,14 @@ class Partitions:
         return np.concatenate([self.retain()[0], self._rows(self.has(FORGET, TRAIN))])
 
     def evaluated(self, scale: str = "") -> Rows:
-        """Rows of all images that an evaluation compares, at one scale or at any: everything but the dropped images and
-        the retain identities outside the control."""
+        """Rows of all images that an evaluation compares at a scale; without one, at any scale. Retain identities
+        outside the control, dropped images and unused identities are not compared."""
         used = self.has(TEST) | self.has(DEVELOPMENT) | self.has(DISTRACTOR) | self.table["control"].astype(bool)
         forget = self.in_forget_set(scale) if scale else self.has(FORGET)
         return self._rows(used | (forget & (self.table["role"] != DROPPED)))
 
     def at(self, rows: Rows) -> "Partitions":
-        """The partitions of the images at these rows alone, in this order."""
+        """The partitions of the images at these rows only, in this order."""
         return Partitions(self.table.where(rows), self.scales)
 
     def _rows(self, mask: Mask) -> Rows:
@@ -97,26 +101,27 @@ class Partitions:
 
     @staticmethod
     def read(path: Path) -> "Partitions":
-        """The partitions in a file that `write` wrote, their rows in order; any other file is refused."""
+        """The partitions in a file that `write` wrote, in the order of its rows; any other file is refused."""
         need_regular(path)  # Arrow would read a folder of tables as one
         table, metadata = Table.read(path), Table.read_metadata(path)
         missing = [name for name in COLUMNS if name not in table.columns]
         if missing:
             raise DamnatioError(f"{path} is no table of partitions: it has no column {', '.join(missing)}.")
-        for name in (*TEXTS, "row"):
-            whole = table[name].dtype.kind in "iu"
-            if not (whole if name == "row" else all(isinstance(value, str) for value in table[name])):
-                what = "whole numbers" if name == "row" else "text"
-                raise DamnatioError(f"{path}: the column '{name}' holds {what}, and here it does not.")
+        for name in TEXTS:
+            if not all(isinstance(value, str) for value in table[name]):
+                raise DamnatioError(f"{path}: the column '{name}' must hold text.")
+        if table["row"].dtype.kind not in "iu":
+            raise DamnatioError(f"{path}: the column 'row' must hold whole numbers.")
+        if table["control"].dtype != bool:
+            raise DamnatioError(f"{path}: the column 'control' must hold true or false.")
         table = table.where(np.argsort(table["row"], kind="stable"))
         if not np.array_equal(table["row"], np.arange(len(table))):
             raise DamnatioError(f"{path} is not a whole table of partitions: its rows are not 0 to {len(table) - 1}.")
-        if table["control"].dtype != bool:
-            raise DamnatioError(f"{path}: the column 'control' says true or false, and here it does not.")
         return Partitions(table, _scales(path, table, metadata.get(SCALES)))
 
     def write(self, folder: Path) -> None:
-        """`partitions.parquet`, the counts of the paper's Table II, and the names of those who have no eval image."""
+        """Write `partitions.parquet`, the counts of the paper's Table II, and the names of the forget identities that
+        have no eval image (`train_only.json`)."""
         self.table.write(folder / FILE, {SCALES: json.dumps(self.scales)})
         table = counts(self)
         table.write(folder / COUNTS)
@@ -126,16 +131,18 @@ class Partitions:
         write_atomically(folder / "train_only.json", json.dumps(short, indent=1) + "\n")
 
 
-def _scales(path: Path, table: Table, said: str | None) -> dict[str, int]:
-    """The scales that the file's metadata name; a file without them may hold one scale."""
+def _scales(path: Path, table: Table, written: str | None) -> dict[str, int]:
+    """The scales in the file's metadata. A file without metadata may hold one scale."""
     present = sorted({str(name) for name in table["scale"][table["partition"] == FORGET]})
     try:
-        scales = json.loads(said) if said else {}
+        scales = json.loads(written) if written else {}
         known = {str(name): int(count) for name, count in scales.items()}
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         raise DamnatioError(
             f"{path}: the sizes of its scales are not readable. Run the stage `partitions` again."
         ) from None
+    if not present:
+        raise DamnatioError(f"{path} has no forget identities, and there is nothing to measure without them.")
     if set(present) <= set(known):
         return known
     if len(present) > 1:
@@ -147,28 +154,29 @@ def _scales(path: Path, table: Table, said: str | None) -> dict[str, int]:
 
 
 def draw(captures: Table, settings: PartitionSettings, seed: int) -> Partitions:
-    """The partition of every image. The scarcest parts are drawn first: forget, then test, development and control,
-    and of these three the one that asks for more images before the one that asks for fewer."""
-    codes, identities = codes_of(captures["identity"])
+    """The partition of every image. The scarcest partitions are drawn first: forget, then test, development and
+    control. Of these three, the one that asks for more images comes before the one that asks for fewer."""
+    codes, pool_of = _numbered(captures)
+    pools = {str(partition): pool for partition, pool in (settings.pools or {}).items()}
+    _check_pools(pools, pool_of)
     images = np.bincount(codes)
     instances = np.bincount(codes, weights=captures["kept"]).astype(np.int64)
     rng = np.random.default_rng([seed, 3])
-    order = rng.permutation(len(identities))
-    part = np.full(len(identities), UNUSED, dtype=object)
+    order = rng.permutation(len(pool_of))
+    partition_of = np.full(len(pool_of), UNUSED, dtype=object)
 
-    pool = parts_of(identities) if settings.pools else None
-
-    def take(partition: str, setting: str, count: int, allowed: NDArray[np.bool_], what: str) -> NDArray[np.int64]:
-        if settings.pools:
-            allowed = allowed & (pool == settings.pools.get(partition, settings.pools["R"]))  # type: ignore[call-overload]
-        free = order[(part[order] == UNUSED) & allowed[order]]
+    def take(partition: str, setting: str, count: int, allowed: Mask, what: str) -> NDArray[np.int64]:
+        pool = pools.get(partition, pools.get(RETAIN))
+        inside = np.ones(len(pool_of), dtype=bool) if pool is None else (pool_of == pool).astype(bool)
+        free = order[(partition_of[order] == UNUSED) & (allowed & inside)[order]]
         if len(free) < count:
+            where = "" if pool is None else f" in the pool '{pool}'"
             raise DamnatioError(
                 f"Too few identities: partitions.{setting} asks for {count:,} {what}, and {len(free):,} are left of "
-                f"{len(identities):,}. {_needed(settings)} Bring more faces or lower the counts under 'partitions'."
+                f"{inside.sum():,}{where}. {_needed(settings)} Bring more faces or lower the counts under 'partitions'."
             )
         taken: NDArray[np.int64] = free[:count]
-        part[taken] = partition
+        partition_of[taken] = partition
         return taken
 
     sizes = sorted(settings.scales.items(), key=lambda item: item[1])
@@ -185,49 +193,72 @@ def draw(captures: Table, settings: PartitionSettings, seed: int) -> Partitions:
         (settings.min_images, RETAIN, "control", "retain control"),
     ]
     drawn = {}
-    for least, partition, setting, what in sorted(wanted, key=lambda part: -part[0]):
+    for least, partition, setting, what in sorted(wanted, key=lambda row: -row[0]):
         words = f"{what} identities with at least {least} image{'s' * (least > 1)}"
         drawn[partition] = take(partition, setting, getattr(settings, setting), images >= least, words)
     control = drawn[RETAIN]
     rest = take(RETAIN, "retain", settings.retain - settings.control, images >= 1, "further retain identities")
     take(DISTRACTOR, "distractors", settings.distractors, images >= 1, "distractors")
 
-    scale = np.full(len(identities), "", dtype=object)
+    scale = np.full(len(pool_of), "", dtype=object)
     for name, count in reversed(sizes):
         scale[forget[:count]] = name
     retain = np.sort(np.concatenate([control, rest]))
-    label = np.full(len(identities), -1, dtype=np.int64)
+    label = np.full(len(pool_of), -1, dtype=np.int64)
     label[retain] = np.arange(len(retain))
     table = Table(
         {
             "row": np.arange(len(codes)),
             "image": captures["image"],
             "identity": captures["identity"],
-            "partition": part[codes],
+            "partition": partition_of[codes],
             "control": np.isin(codes, control),
             "scale": scale[codes],
-            "role": _roles(codes, part, control, captures["kept"], settings.forget_train, rng),
+            "role": _roles(codes, partition_of, control, captures["kept"], settings.forget_train, rng),
             "label": label[codes],
         }
     )
     return Partitions(table, dict(settings.scales))
 
 
+def _numbered(captures: Table) -> tuple[NDArray[np.int64], NDArray[np.object_]]:
+    """The code of each image's identity, and the pool of each identity ("" where the faces have no pools). Identities
+    are numbered by pool, then by name: this order decides the draw."""
+    codes, identities = codes_of(captures["identity"])
+    pool_of = np.full(len(identities), "", dtype=object)
+    if POOL in captures.columns:
+        pool_of[codes] = captures[POOL]
+    order = np.argsort(pool_of, kind="stable")
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    return place[codes], pool_of[order]
+
+
+def _check_pools(pools: Mapping[str, str], pool_of: NDArray[np.object_]) -> None:
+    known = set(pool_of) - {""}
+    for partition, pool in pools.items():
+        if pool not in known:
+            raise DamnatioError(
+                f"partitions.pools.{partition}: the faces have no pool '{pool}'.{nearest(pool, known)}"
+                + " Take 'source: collection', which has pools." * (not known)
+            )
+
+
 def _roles(
     codes: NDArray[np.int64],
-    part: NDArray[np.object_],
+    partition_of: NDArray[np.object_],
     control: NDArray[np.int64],
     kept: NDArray[np.bool_],
     train_share: float,
     rng: np.random.Generator,
 ) -> NDArray[np.object_]:
     role = np.full(len(codes), "", dtype=object)
-    compared = set(np.flatnonzero(part == TEST)) | set(control)
+    compared = set(np.flatnonzero(partition_of == TEST)) | set(control)
     for rows in groups_of(codes):
         identity = codes[rows[0]]
-        if identity in compared:  # the first half enrols, the second probes; of an odd number the probes are more
+        if identity in compared:  # the first half enrols, the second half probes; an odd image is a probe
             role[rows] = np.where(np.arange(len(rows)) < len(rows) // 2, ENROL, PROBE)
-        elif part[identity] == FORGET:
+        elif partition_of[identity] == FORGET:
             single = rng.permutation(rows[kept[rows]])
             evaluated = min(round((1 - train_share) * len(single)), len(single) - 1)
             role[rows] = DROPPED
@@ -239,8 +270,8 @@ def _roles(
 def _needed(settings: PartitionSettings) -> str:
     names = ("retain", "test", "development", "distractors")
     counts = {name: getattr(settings, name) for name in names} | {"the largest scale": max(settings.scales.values())}
-    parts = ", ".join(f"{name} {count:,}" for name, count in counts.items())
-    return f"This recipe needs {sum(counts.values()):,} identities in all ({parts})."
+    each = ", ".join(f"{name} {count:,}" for name, count in counts.items())
+    return f"This recipe needs {sum(counts.values()):,} identities in all ({each})."
 
 
 def counts(partitions: Partitions) -> Table:
@@ -248,8 +279,8 @@ def counts(partitions: Partitions) -> Table:
     rows = []
     for scale in partitions.scales:
         member = partitions.table.where(partitions.in_forget_set(scale) | ~partitions.has(FORGET))
-        part, role, identity = member["partition"], member["role"], member["identity"]
-        compared = member["control"] | (part == TEST)
+        partition, role, identity = member["partition"], member["role"], member["identity"]
+        compared = member["control"] | (partition == TEST)
 
         def distinct(mask: NDArray[np.bool_], identity: NDArray[np.object_] = identity) -> int:
             return len(set(identity[mask]))
@@ -258,14 +289,14 @@ def counts(partitions: Partitions) -> Table:
         rows.append(
             {
                 "scale": scale,
-                "F": distinct(part == FORGET),
+                "F": distinct(partition == FORGET),
                 "R": distinct(member["control"]),
-                "T": distinct(part == TEST),
-                "Distr.": distinct(part == DISTRACTOR),
-                "D": distinct(part == DEVELOPMENT),
-                "R trained": distinct(part == RETAIN),
-                "mated R": int((compared & (part == RETAIN) & (role == PROBE)).sum()),
-                "mated T": int((compared & (part == TEST) & (role == PROBE)).sum()),
+                "T": distinct(partition == TEST),
+                "Distr.": distinct(partition == DISTRACTOR),
+                "D": distinct(partition == DEVELOPMENT),
+                "R trained": distinct(partition == RETAIN),
+                "mated R": int((compared & (partition == RETAIN) & (role == PROBE)).sum()),
+                "mated T": int((compared & (partition == TEST) & (role == PROBE)).sum()),
                 "mated F ev-ev": sum(n * (n - 1) // 2 for n in evaluated.values()),
                 "mated F tr-tr": sum(n * (n - 1) // 2 for n in train.values()),
                 "mated F tr-ev": sum(n * evaluated.get(name, 0) for name, n in train.items()),

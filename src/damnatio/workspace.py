@@ -33,8 +33,9 @@ from typing import IO, Any
 from damnatio import __version__
 from damnatio.support.errors import DamnatioError
 from damnatio.support.files import content_key, digest_of, write_atomically
-from damnatio.support.manifests import CACHES, CHECKPOINT, LOCK, LOG, MANIFEST, manifest_of
+from damnatio.support.manifests import CACHES, CHECKPOINT, LOG, MANIFEST, manifest_of
 
+LOCK = ".lock"
 FORMAT = 3
 """of the manifest; part of every key, so that outputs of an older format stay where they are and are never read"""
 

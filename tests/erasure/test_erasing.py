@@ -52,8 +52,9 @@ def test_the_people_are_forgotten_and_the_model_comes_back_as_it_was(
     out = tmp_path / "out"
     assert erased(request_of, out) == 0
     table = partitions_of(out)
-    assert names(table, "F") == {f"people/person0{i}" for i in range(3)}
-    assert not {name for p in "RTD" for name in names(table, p) if name.startswith("people/")}
+    assert names(table, "F") == {f"person0{i}" for i in range(3)}
+    assert not {name for p in "RTD" for name in names(table, p)} & names(table, "F")
+    assert {str(image).split("/")[0] for image in table["image"][table["partition"] != "F"]} == {"retain"}
     assert len(names(table, "R")) + len(names(table, "T")) + len(names(table, "D")) == 37
     before, after = load_file(request_of[0] / "model.safetensors"), load_file(out / "model-HD.safetensors")
     assert {k: v.shape for k, v in before.items()} == {k: v.shape for k, v in after.items()}
@@ -84,9 +85,9 @@ def test_given_sets_are_used_whole_and_all_is_trained_where_nothing_shall_be_fro
     given = [word for role, path in others.items() for word in (f"--{role}", str(path))]
     assert erased(request_of, out, *given, "--freeze", "none", "--method", "OF") == 0
     table = partitions_of(out)
-    assert names(table, "D") == {f"development/person{i:02d}" for i in range(3, 10)}
-    assert names(table, "T") == {f"test/person{i:02d}" for i in range(10, 16)}
-    assert names(table, "R") == {f"retain/person{i:02d}" for i in range(16, 40)}
+    assert names(table, "D") == {f"person{i:02d}" for i in range(3, 10)}
+    assert names(table, "T") == {f"person{i:02d}" for i in range(10, 16)}
+    assert names(table, "R") == {f"person{i:02d}" for i in range(16, 40)}
     assert not (out / "run/4-trunk").exists()
     before, after = load_file(request_of[0] / "model.safetensors"), load_file(out / "model-OF.safetensors")
     assert not np.array_equal(before["conv1.weight"], after["conv1.weight"])

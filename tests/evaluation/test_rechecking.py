@@ -177,7 +177,7 @@ def test_column_of_another_kind_is_named(run: Run, tmp_path: Path, column: str) 
     table.with_columns(**{column: values}).write(tmp_path / "p.parquet")
     sentence = refused(run, tmp_path, protocol=tmp_path / "p.parquet")
     kind = "whole numbers" if column == "row" else "text"
-    assert sentence == f"{tmp_path / 'p.parquet'}: the column '{column}' holds {kind}, and here it does not."
+    assert sentence == f"{tmp_path / 'p.parquet'}: the column '{column}' must hold {kind}."
 
 
 def test_unknown_scale_is_named_with_the_nearest(run: Run, tmp_path: Path) -> None:

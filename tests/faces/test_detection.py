@@ -62,11 +62,11 @@ def test_settings_are_taken_and_checked(tmp_path: Path) -> None:
         ("gone", "There is nothing at .*gone"),
         ("gone.rec", "There is nothing at .*gone.rec"),
         ("gone-*.tar", "There is nothing at"),
-        ("notes.txt", "notes.txt is no source of faces, which is a folder of identities, a .csv"),
+        ("notes.txt", "notes.txt is no source of faces. A source is a folder of identities, a .csv"),
         ("two", r"holds several records \(a.rec, b.rec\): name one"),
     ],
 )
-def test_what_is_no_source_is_told(tmp_path: Path, path: str, words: str) -> None:
+def test_what_is_no_source_is_reported(tmp_path: Path, path: str, words: str) -> None:
     made(tmp_path, "notes.txt", "two/a.rec", "two/b.rec")
     with pytest.raises(DamnatioError, match=words):
         detect(tmp_path / path)
@@ -77,7 +77,7 @@ def test_recipes_are_no_sources(tmp_path: Path) -> None:
     assert not any(is_source(name) for name in (tmp_path / "my.yaml", tmp_path / "other", "demo", "s1-iresnet34"))
 
 
-def test_every_source_on_disk_can_be_told_from_its_path() -> None:
+def test_every_source_on_disk_is_recognised_by_its_path() -> None:
     on_disk = {name for name in SOURCES.names() if {"path", "root"} & set(SOURCES.get(name).Settings.model_fields)}
     assert on_disk == {*ENDINGS.values(), "folder"}
 

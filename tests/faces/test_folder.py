@@ -79,16 +79,16 @@ def test_jpeg_folder_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "words"), [("gone", "cannot be read: No such file"), ("file", "cannot be read: Not a")]
 )
-def test_missing_folder_is_told(tmp_path: Path, name: str, words: str) -> None:
+def test_missing_folder_is_reported(tmp_path: Path, name: str, words: str) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(DamnatioError) as told:
+    with pytest.raises(DamnatioError) as raised:
         source(tmp_path / name).index()
-    assert words in str(told.value)
-    assert str(tmp_path / name) in str(told.value)
+    assert words in str(raised.value)
+    assert str(tmp_path / name) in str(raised.value)
 
 
 @pytest.mark.parametrize("files", [{}, {"stray.png": b"x"}, {"anna/notes.txt": b"x"}])
-def test_folder_without_images_is_told_with_the_layout_expected(tmp_path: Path, files: dict[str, bytes]) -> None:
+def test_folder_without_images_is_reported_with_the_layout_expected(tmp_path: Path, files: dict[str, bytes]) -> None:
     with pytest.raises(DamnatioError, match=r"holds no images: they are expected as .*/<identity>/<name>\.jpg"):
         collect(source(written(tmp_path / "faces", files)), tmp_path)
 
@@ -155,9 +155,9 @@ def test_broken_images_are_skipped_counted_and_named(tmp_path: Path) -> None:
 def test_reason_is_for_people_and_the_same_each_time(name: str) -> None:
     reasons = []
     for _ in range(2):
-        with pytest.raises(UnreadableError) as told:
+        with pytest.raises(UnreadableError) as raised:
             decode(BROKEN[name])
-        reasons.append(str(told.value))
+        reasons.append(str(raised.value))
     assert re.search(r"0x[0-9a-f]{6,}", reasons[0]) is None, "the address of an object says nothing"
     assert reasons[0] == reasons[1]
 
@@ -178,7 +178,7 @@ def test_image_that_claims_to_be_huge_is_never_unpacked(side: int) -> None:
             decode(huge)
 
 
-def test_folder_of_broken_images_alone_is_told_with_the_reasons(tmp_path: Path) -> None:
+def test_folder_of_broken_images_only_is_reported_with_the_reasons(tmp_path: Path) -> None:
     root = written(tmp_path / "faces", {"anna/1.png": b"", "bert/1.png": b""})
     with pytest.raises(DamnatioError, match="'folder' gave no readable image: an empty file"):
         collected(root, tmp_path / "out")
@@ -199,7 +199,7 @@ def test_link_to_nowhere_is_skipped_like_any_broken_image(tmp_path: Path) -> Non
     assert skipped["image"].tolist() == ["anna/2.png"]
 
 
-def test_file_name_that_is_no_text_is_told_or_skipped(tmp_path: Path) -> None:
+def test_file_name_that_is_no_text_is_reported_or_skipped(tmp_path: Path) -> None:
     """Names from old archives are Latin-1 bytes: they can be opened, and not be written into a table as they are."""
     root = written(tmp_path / "faces", {"anna/1.png": png(), "anna/2.png": png(1)})
     os.rename(root / "anna" / "2.png", os.fsencode(root / "anna") + b"/\xfc.png")
@@ -212,7 +212,7 @@ def test_file_name_that_is_no_text_is_told_or_skipped(tmp_path: Path) -> None:
     assert "anna/" in said
 
 
-def test_image_that_vanished_after_the_stage_is_told(tmp_path: Path) -> None:
+def test_image_that_vanished_after_the_stage_is_reported(tmp_path: Path) -> None:
     root = written(tmp_path / "faces", {"anna/1.png": png(), "anna/2.png": png(1)})
     faces, _, _ = collected(root, tmp_path / "out", cache_gb=0)
     (root / "anna" / "2.png").unlink()
@@ -412,7 +412,7 @@ def test_pixels_of_an_interrupted_call_are_never_read(tmp_path: Path, monkeypatc
 # --- any bytes at all ------------------------------------------------------------------------------------------------
 
 
-def read_or_told(content: bytes) -> None:
+def read_or_refused(content: bytes) -> None:
     """An image, or an UnreadableError; any other exception is the test's failure."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -431,8 +431,8 @@ OTHERS = [b"II*\0", b"DDS |\0\0\0", b"%!PS-Adobe-3.0 EPSF-3.0\n", b"\0\0\0\x20ft
 
 @settings(deadline=None, max_examples=300)
 @given(st.sampled_from(MAGIC + OTHERS), st.binary(max_size=300))
-def test_random_bytes_are_read_or_told(head: bytes, content: bytes) -> None:
-    read_or_told(head + content)
+def test_random_bytes_are_read_or_refused(head: bytes, content: bytes) -> None:
+    read_or_refused(head + content)
 
 
 def rich_exif() -> bytes:
@@ -456,11 +456,11 @@ VALID = {
 
 @settings(deadline=None, max_examples=300)
 @given(st.sampled_from(sorted(VALID)), st.floats(0, 1, exclude_max=True), st.binary(min_size=1, max_size=3))
-def test_damaged_images_are_read_or_told(kind: str, place: float, damage: bytes) -> None:
+def test_damaged_images_are_read_or_refused(kind: str, place: float, damage: bytes) -> None:
     content = bytearray(VALID[kind])
     start = int(place * len(content))
     content[start : start + len(damage)] = damage
-    read_or_told(bytes(content))
+    read_or_refused(bytes(content))
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
@@ -473,12 +473,12 @@ def test_damaged_exif_is_no_reason_to_stop(kind: str) -> None:
             for value in range(0, 64, 3):
                 damaged = bytearray(tags)
                 damaged[first + 12 * entry + place] = value
-                read_or_told(encoded(smooth(), kind, exif=bytes(damaged)))
+                read_or_refused(encoded(smooth(), kind, exif=bytes(damaged)))
 
 
 @pytest.mark.parametrize("flags", [0x08, 0x10, 0x18])
-def test_file_of_another_kind_under_the_name_of_an_image_is_read_or_told(flags: int) -> None:
+def test_file_of_another_kind_under_the_name_of_an_image_is_read_or_refused(flags: int) -> None:
     """A texture whose pixel format Pillow's decoder does not implement."""
     texture = bytearray(encoded(pixels(), "DDS"))
     texture[80] = flags
-    read_or_told(bytes(texture))
+    read_or_refused(bytes(texture))

@@ -40,7 +40,7 @@ def parquet(folder: Path, **columns: Any) -> Path:
     return folder / "faces.parquet"
 
 
-def told(path: Path, **more: Any) -> dict[str, str]:
+def reported(path: Path, **more: Any) -> dict[str, str]:
     _, skipped, summary = gathered(source(path, **more), path.parent / "out")
     assert summary["skipped"] == len(skipped)
     return dict(zip(skipped["image"], skipped["reason"], strict=True))
@@ -108,7 +108,7 @@ def test_rows_that_say_nothing_are_skipped_and_named(folder: Path) -> None:
         b"images/\xff.png,anna",
         "images/9.png,bert",
     )
-    assert told(path) == {
+    assert reported(path) == {
         "line 6": "3 values where 2 are expected",
         "images/1.png": "no identity",
         "row 3": "no path",
@@ -120,12 +120,12 @@ def test_rows_that_say_nothing_are_skipped_and_named(folder: Path) -> None:
 
 def test_identity_that_is_no_whole_number_is_skipped(folder: Path) -> None:
     path = parquet(folder, path=[f"images/{n}.png" for n in range(4)], identity=[1.0, 2.5, None, float("nan")])
-    assert told(path) == {f"images/{n}.png": "no identity" for n in (1, 2, 3)}
+    assert reported(path) == {f"images/{n}.png": "no identity" for n in (1, 2, 3)}
 
 
 def test_path_that_no_file_can_have_is_skipped(folder: Path) -> None:
     path = parquet(folder, path=["images/0.png", "a\0b.png", "x" * 5000], identity=["a", "b", "c"])
-    assert told(path) == {"a\0b.png": "not the path of a file", "x" * 5000: "File name too long"}
+    assert reported(path) == {"a\0b.png": "not the path of a file", "x" * 5000: "File name too long"}
 
 
 @pytest.mark.parametrize(
@@ -137,12 +137,12 @@ def test_path_that_no_file_can_have_is_skipped(folder: Path) -> None:
         (["a.png,anna"], "must have the columns"),
     ],
 )
-def test_table_of_something_else_is_told(folder: Path, lines: list[str], words: str) -> None:
+def test_table_of_something_else_is_reported(folder: Path, lines: list[str], words: str) -> None:
     with pytest.raises(DamnatioError, match=words):
         source(csv(folder, *lines)).index()
 
 
-def test_parquet_of_something_else_is_told(folder: Path) -> None:
+def test_parquet_of_something_else_is_reported(folder: Path) -> None:
     with pytest.raises(DamnatioError, match="must have the columns 'path' and 'identity'"):
         source(parquet(folder, path=["a.png"])).index()
     with pytest.raises(DamnatioError, match=r"a column holds list<.*> where text or whole numbers are expected"):
@@ -153,7 +153,7 @@ def test_parquet_of_something_else_is_told(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["gone.csv", "gone.parquet"])
-def test_missing_manifest_is_told(tmp_path: Path, name: str) -> None:
+def test_missing_manifest_is_reported(tmp_path: Path, name: str) -> None:
     with pytest.raises(DamnatioError, match=rf"{name} cannot be read"):
         source(tmp_path / name).index()
 
@@ -182,7 +182,7 @@ def survives(path: Path) -> None:
     st.sampled_from([b"", b"path,identity\n", b"identity,path\n\xff"]),
     st.one_of(st.binary(max_size=200), st.text('a,"\n\r', max_size=40).map(str.encode)),
 )
-def test_any_bytes_are_read_skipped_or_told(
+def test_any_bytes_are_read_skipped_or_reported(
     tmp_path_factory: pytest.TempPathFactory, head: bytes, content: bytes
 ) -> None:
     path = tmp_path_factory.mktemp("csv") / "faces.csv"
@@ -193,7 +193,9 @@ def test_any_bytes_are_read_skipped_or_told(
 @settings(deadline=None, max_examples=150)
 @given(st.floats(0, 1, exclude_max=True), st.binary(min_size=1, max_size=4))
 @example(0.28125, b"\x80")  # the title of a column, no longer UTF-8
-def test_damaged_parquet_is_read_or_told(tmp_path_factory: pytest.TempPathFactory, place: float, damage: bytes) -> None:
+def test_damaged_parquet_is_read_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, place: float, damage: bytes
+) -> None:
     path = parquet(tmp_path_factory.mktemp("parquet"), path=["a", "b", "c"], identity=["x", "y", "x"])
     content = bytearray(path.read_bytes())
     start = int(place * len(content))

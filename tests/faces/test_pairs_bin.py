@@ -140,7 +140,7 @@ def test_what_would_be_imported_is_refused_by_name(tmp_path: Path, content: Any,
     ("content", "words"),
     [
         (b"", "an empty file"),
-        (b"\xff\xd8", "no pickle, for byte 0 is no instruction"),
+        (b"\xff\xd8", "no pickle: byte 0 is no instruction"),
         ((IMAGES, [True, 1, True, False]), "the instruction BININT1"),
         ((IMAGES, {}), "the instruction EMPTY_DICT"),
         ((IMAGES, None), "the instruction NONE"),
@@ -154,14 +154,14 @@ def test_what_would_be_imported_is_refused_by_name(tmp_path: Path, content: Any,
         ((IMAGES, SAME, SAME), "not a list of images and a list of booleans"),
         (True, "not a list of images"),
         ((b"ab", b"cd"), "not a list of images"),
-        (b"]h\x05.", "refers to what it does not hold"),
-        (b"\x88\x88a.", "adds to what is no list"),
-        (b"a.", "takes what it never put down"),
-        (b"(\x85.", "takes what it never put down"),
-        (b"t.", "takes what it never put down"),
-        (b"]p999999999999\n.", "a place that is no number"),
+        (b"]h\x05.", "refers to an object that it never stored"),
+        (b"\x88\x88a.", "appends to something that is no list"),
+        (b"a.", "takes an object that is not there"),
+        (b"(\x85.", "takes an object that is not there"),
+        (b"t.", "takes an object that is not there"),
+        (b"]p999999999999\n.", "the place of an object is no number"),
         (b"Snot quoted\n.", "bytes without their quotes"),
-        (b"((lS'\\xg0'\naS''\na(lI01\nat.", "bytes with an escape that there is not"),
+        (b"((lS'\\xg0'\naS''\na(lI01\nat.", "bytes with an unknown escape"),
         (b"Pperson\n.", "the instruction PERSID"),
         (b"\x88\x88R.", "the instruction REDUCE"),
         (b"cos\nsystem\n(S'true'\ntR.", "it would import os.system"),
@@ -171,10 +171,10 @@ def test_what_would_be_imported_is_refused_by_name(tmp_path: Path, content: Any,
         (pickle.dumps((IMAGES, SAME))[:-1], "the file ends too early"),
     ],
 )
-def test_anything_else_is_told_in_a_sentence(tmp_path: Path, content: Any, words: str) -> None:
-    with pytest.raises(DamnatioError, match=words) as told:
+def test_anything_else_is_reported_in_a_sentence(tmp_path: Path, content: Any, words: str) -> None:
+    with pytest.raises(DamnatioError, match=words) as raised:
         read_pairs(binary(tmp_path, content))
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(raised.value)
 
 
 def test_every_instruction_of_a_pickle_is_admitted_or_refused(tmp_path: Path) -> None:
@@ -204,12 +204,12 @@ except Exception as error:
     assert done.stdout.strip() == "DamnatioError"
 
 
-def test_missing_file_is_told(tmp_path: Path) -> None:
+def test_missing_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(DamnatioError, match=r"gone\.bin cannot be read: No such file"):
         read_pairs(tmp_path / "gone.bin")
 
 
-def test_file_cut_after_the_stage_is_told(tmp_path: Path) -> None:
+def test_file_cut_after_the_stage_is_reported(tmp_path: Path) -> None:
     path = binary(tmp_path, ([png(1), png(2)], [True]))
     faces, _, _ = gathered(source(path, cache_gb=0), tmp_path / "out")
     os.truncate(path, 20)
@@ -243,7 +243,7 @@ codes = st.one_of(st.sampled_from([op.code.encode("latin-1") for op in pickletoo
 
 @settings(deadline=None, max_examples=300)
 @given(st.one_of(st.lists(codes, max_size=30).map(b"".join), st.binary(max_size=100)))
-def test_any_bytes_are_read_or_told(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+def test_any_bytes_are_read_or_refused(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
     path = tmp_path_factory.mktemp("bin") / "pairs.bin"
     path.write_bytes(content)
     survives(path)
@@ -254,7 +254,7 @@ VALID = [pickle.dumps((IMAGES, SAME), 4), *(python2((IMAGES, SAME), protocol) + 
 
 @settings(deadline=None, max_examples=200)
 @given(st.sampled_from(VALID), st.floats(0, 1, exclude_max=True), st.binary(max_size=4), st.booleans())
-def test_damaged_pairs_are_read_or_told(
+def test_damaged_pairs_are_read_or_refused(
     tmp_path_factory: pytest.TempPathFactory, valid: bytes, place: float, damage: bytes, cut: bool
 ) -> None:
     start = int(place * len(valid))

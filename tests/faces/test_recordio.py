@@ -103,7 +103,7 @@ def test_record_0_may_stand_first(tmp_path: Path, idx: bool) -> None:
 @pytest.mark.parametrize("idx", [True, False])
 @pytest.mark.parametrize("wrap", [float, lambda label: [label, 7.5, -1.0]], ids=["one label", "vector"])
 def test_layout_without_record_0_counts_from_0(tmp_path: Path, idx: bool, wrap: Any) -> None:
-    """A file of several labels an image has a flag above 0 in record 0, and is told apart by its image."""
+    """A file of several labels per image has a flag above 0 in record 0, and is distinguished by its image."""
     images = [(wrap(label), png(n)) for n, label in enumerate([12, 3, 12, 100, 3])]
     faces, _, _ = gathered(source(packed(tmp_path, plain(images), idx), cache_gb=0), tmp_path / "out")
     assert faces.table["image"].tolist() == ["1", "4", "0", "2", "3"]
@@ -177,8 +177,8 @@ def reasons(path: Path, folder: Path) -> dict[str, str]:
 @pytest.mark.parametrize("vector", [False, True])
 def test_label_that_is_no_whole_number_is_skipped(tmp_path: Path, label: float, vector: bool) -> None:
     images: list[tuple[Labels, bytes]] = [(1.0, png()), ([label, 0.0] if vector else label, png()), (2.0, png())]
-    told = reasons(packed(tmp_path, plain(images)), tmp_path / "out")
-    assert told == {"1": "the label is no whole number from 0 up"}
+    reported = reasons(packed(tmp_path, plain(images)), tmp_path / "out")
+    assert reported == {"1": "the label is no whole number from 0 up"}
 
 
 @pytest.mark.parametrize("idx", [True, False])
@@ -188,14 +188,14 @@ def test_truncated_file_keeps_what_is_whole(tmp_path: Path, idx: bool, keep: flo
     size = path.stat().st_size
     os.truncate(path, int(size * keep))
     whole = int(keep * 6)
-    told = reasons(path, tmp_path / "out")
-    assert told[str(whole)] == "the file ends inside the record"
+    reported = reasons(path, tmp_path / "out")
+    assert reported[str(whole)] == "the file ends inside the record"
     if idx:
-        assert [told[str(n)] for n in range(whole + 1, 6)] == ["the index points past the end of the file"] * (
+        assert [reported[str(n)] for n in range(whole + 1, 6)] == ["the index points past the end of the file"] * (
             5 - whole
         )
     else:
-        assert len(told) == 1
+        assert len(reported) == 1
 
 
 def test_offsets_past_the_end_or_at_no_record_are_skipped(tmp_path: Path) -> None:
@@ -206,11 +206,11 @@ def test_offsets_past_the_end_or_at_no_record_are_skipped(tmp_path: Path) -> Non
     twice = "the index names this record twice"
     faces, skipped, _ = gathered(source(path), tmp_path / "out")
     assert faces.table["image"].tolist() == ["0", "1", "2"]
-    told = list(zip(skipped["image"], skipped["reason"], strict=True))
-    assert told == [("7", past), ("8", nowhere), ("9", past), ("1", twice), ("10", past)]
+    reported = list(zip(skipped["image"], skipped["reason"], strict=True))
+    assert reported == [("7", past), ("8", nowhere), ("9", past), ("1", twice), ("10", past)]
 
 
-def test_index_of_another_file_is_told(tmp_path: Path) -> None:
+def test_index_of_another_file_is_reported(tmp_path: Path) -> None:
     path = packed(tmp_path, plain([(1.0, png(n)) for n in range(3)]))
     (tmp_path / "train.idx").write_text("0\t4\n1\t8\n")
     with pytest.raises(DamnatioError, match=r"Nothing in .*train\.rec is where its \.idx says \(no record begins"):
@@ -228,8 +228,8 @@ def test_index_that_is_none_is_done_without(tmp_path: Path, text: str) -> None:
 def test_scan_goes_on_after_what_is_no_record(tmp_path: Path) -> None:
     good = [framed(image_record(1.0, png(n))) for n in range(2)]
     (tmp_path / "train.rec").write_bytes(good[0] + b"junk" + MAGIC[:2] + MAGIC + b"12" + good[1] + b"tail, longer")
-    told = reasons(tmp_path / "train.rec", tmp_path / "out")
-    assert set(told) == {f"byte {len(good[0])}", f"byte {len(good[0]) + 12 + len(good[1])}"}
+    reported = reasons(tmp_path / "train.rec", tmp_path / "out")
+    assert set(reported) == {f"byte {len(good[0])}", f"byte {len(good[0]) + 12 + len(good[1])}"}
 
 
 @pytest.mark.parametrize("length", [4, 30, 2000, 2**29 - 1])
@@ -244,7 +244,7 @@ def test_wrong_length_costs_its_own_record_alone(tmp_path: Path, length: int) ->
     assert len(skipped)
 
 
-def test_labels_that_are_all_wrong_are_told_as_such(tmp_path: Path) -> None:
+def test_labels_that_are_all_wrong_are_reported_as_such(tmp_path: Path) -> None:
     path = packed(tmp_path, plain([(0.5, png()), (-1.0, png())]))
     with pytest.raises(DamnatioError, match="gave no readable image: the label is no whole number from 0 up"):
         gathered(source(path), tmp_path / "out")
@@ -275,18 +275,18 @@ def test_image_of_no_bytes_is_named_and_moves_no_other(tmp_path: Path, idx: bool
 @pytest.mark.parametrize(
     ("content", "words"), [(b"", "cannot be read: an empty file"), (b"nothing", "no image record"), (b"x" * 99, "no i")]
 )
-def test_file_without_records_is_told(tmp_path: Path, content: bytes, words: str) -> None:
+def test_file_without_records_is_reported(tmp_path: Path, content: bytes, words: str) -> None:
     (tmp_path / "train.rec").write_bytes(content)
     with pytest.raises(DamnatioError, match=words):
         source(tmp_path / "train.rec").index()
 
 
-def test_missing_file_is_told(tmp_path: Path) -> None:
+def test_missing_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(DamnatioError, match=r"gone\.rec cannot be read: No such file"):
         source(tmp_path / "gone.rec").index()
 
 
-def test_file_cut_after_the_stage_is_told(tmp_path: Path) -> None:
+def test_file_cut_after_the_stage_is_reported(tmp_path: Path) -> None:
     path = packed(tmp_path, plain([(1.0, png(n)) for n in range(3)]))
     faces, _, _ = gathered(source(path, cache_gb=0), tmp_path / "out")
     os.truncate(path, path.stat().st_size - 8)
@@ -338,7 +338,7 @@ words = st.one_of(
     st.lists(words, max_size=40),
     st.one_of(st.none(), st.binary(max_size=30), st.from_regex(r"([0-9]\t-?[0-9]{1,20}\n)*")),
 )
-def test_any_bytes_are_read_skipped_or_told(
+def test_any_bytes_are_read_skipped_or_reported(
     tmp_path_factory: pytest.TempPathFactory, content: list[bytes], idx: bytes | str | None
 ) -> None:
     folder = tmp_path_factory.mktemp("rec")
@@ -350,7 +350,7 @@ def test_any_bytes_are_read_skipped_or_told(
 
 @settings(deadline=None, max_examples=150)
 @given(st.floats(0, 1, exclude_max=True), st.binary(min_size=1, max_size=6), st.booleans(), st.booleans())
-def test_damaged_records_are_read_skipped_or_told(
+def test_damaged_records_are_read_skipped_or_reported(
     tmp_path_factory: pytest.TempPathFactory, place: float, damage: bytes, idx: bool, cut: bool
 ) -> None:
     folder = tmp_path_factory.mktemp("rec")

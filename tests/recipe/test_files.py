@@ -530,6 +530,6 @@ def test_a_model_that_is_no_section_is_told() -> None:
         model_settings(Path("f.pth"), ["model=3"])
 
 
-def test_part_of_a_collection_with_a_slash_is_told(tmp_path: Path) -> None:
-    """What stands before the first slash of an identity says whose part it is of."""
-    assert "faces.parts.a/b" in told("demo", "faces={source: collection, parts: {a/b: x}}")
+def test_pool_of_a_collection_with_a_slash_is_refused(tmp_path: Path) -> None:
+    """The name of an image begins with its pool, up to the first slash."""
+    assert "faces.pools.a/b" in told("demo", "faces={source: collection, pools: {a/b: x}}")

@@ -1,30 +1,22 @@
-"""Pipes, sockets, devices and folders where a file is expected: one sentence each, or one skipped image."""
+"""Single files: which ones are read, how they are replaced, and how they are hashed."""
 
+import hashlib
 import json
 import os
 import socket
+from io import BufferedReader
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
-from damnatio.cli.main import main
-from damnatio.faces.base import UnreadableError
-from damnatio.faces.decoding import MAX_MEBIBYTES, image_file
+import damnatio.support.files
 from damnatio.support.errors import DamnatioError
-from damnatio.support.files import irregular
-from tests.shell import damnatio, refusal
+from damnatio.support.files import content_key, digest_of, irregular, need_regular, write_atomically
 
-pytestmark = pytest.mark.cli
-
-
-def skipped(said: str) -> dict[str, str]:
-    """The reasons by name, of the summary that the faces verb prints."""
-    summary = json.loads(said[said.index("{") : said.rindex("}") + 1])
-    return dict(line.split(": ", 1) for line in summary["first_skipped"])
+# --- opening ---------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_no_regular_file_is_told_by_its_kind(tmp_path: Path) -> None:
+def test_what_is_no_regular_file_is_named_by_its_kind(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with socket.socket(socket.AF_UNIX) as plug:
         plug.bind(str(tmp_path / "plug"))
@@ -35,95 +27,89 @@ def test_what_is_no_regular_file_is_told_by_its_kind(tmp_path: Path) -> None:
     assert irregular("/dev/zero") == "a device"
 
 
-def test_a_folder_of_faces_skips_what_is_no_file(tmp_path: Path, face_folder: Path) -> None:
-    os.mkfifo(face_folder / "person00/pipe.jpg")
-    (face_folder / "person00/zero.png").symlink_to("/dev/zero")
-    with (face_folder / "person00/long.png").open("wb") as file:
-        file.truncate(2**40)
-    (face_folder / "loop").symlink_to("loop")
-    done = damnatio("faces", face_folder, "--run", tmp_path / "run", "--set", "faces.size=32", timeout=120)
-    assert done.returncode == 0, done.stderr
-    assert skipped(done.stdout) == {
-        "loop": "Too many levels of symbolic links",
-        "person00/long.png": f"more than {MAX_MEBIBYTES} MiB, the most that is read of one image",
-        "person00/pipe.jpg": "a named pipe, and only regular files are read",
-        "person00/zero.png": "a device, and only regular files are read",
-    }
+def test_only_a_regular_file_is_let_through(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"1")
+    need_regular(tmp_path / "file")
+    need_regular(tmp_path / "none")
+    with pytest.raises(DamnatioError, match=f"The list {tmp_path} is a folder, and only regular files are read"):
+        need_regular(tmp_path, "The list")
 
 
-def test_a_manifest_skips_what_is_no_file(tmp_path: Path) -> None:
-    Image.new("RGB", (32, 32)).save(tmp_path / "a.png")
-    os.mkfifo(tmp_path / "pipe.png")
-    (tmp_path / "list.csv").write_text("path,identity\na.png,Ann\n/dev/zero,Ann\npipe.png,Bob\n")
-    done = damnatio("faces", tmp_path / "list.csv", "--run", tmp_path / "run", "--set", "faces.size=32", timeout=120)
-    assert done.returncode == 0, done.stderr
-    assert set(skipped(done.stdout)) == {"/dev/zero", "pipe.png"}
+# --- writing ---------------------------------------------------------------------------------------------------------
 
 
-def test_an_image_as_long_as_the_bound_is_read(tmp_path: Path) -> None:
-    with (tmp_path / "long.png").open("wb") as file:
-        file.truncate(MAX_MEBIBYTES * 2**20)
-    assert len(image_file(tmp_path / "long.png")) == MAX_MEBIBYTES * 2**20
-    with (tmp_path / "long.png").open("ab") as file:
-        file.write(b"1")
-    with pytest.raises(UnreadableError):
-        image_file(tmp_path / "long.png")
+def test_write_replaces_the_content_and_leaves_nothing_else(tmp_path: Path) -> None:
+    file = tmp_path / "summary.json"
+    write_atomically(file, json.dumps({"a": 1}))
+    write_atomically(file, b"bytes")
+    assert file.read_bytes() == b"bytes"
+    write_atomically(file, "\u00fcber")
+    assert file.read_text(encoding="utf-8") == "\u00fcber"
+    assert list(tmp_path.iterdir()) == [file]
 
 
-@pytest.mark.parametrize("ending", ["csv", "parquet", "rec", "tar", "bin"])
-@pytest.mark.timeout(120)
-def test_a_source_that_is_a_pipe_is_told(tmp_path: Path, ending: str, capsys: pytest.CaptureFixture[str]) -> None:
-    os.mkfifo(tmp_path / f"faces.{ending}")
-    assert main(["faces", str(tmp_path / f"faces.{ending}"), "--run", str(tmp_path / "run")]) == 2
-    said = capsys.readouterr().err
-    assert f"faces.{ending}" in said
-    assert "a named pipe, and only regular files are read" in said
+@pytest.mark.parametrize("broken", ["fsync", "replace"])
+def test_failed_write_leaves_the_old_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
+    file = tmp_path / "summary.json"
+    write_atomically(file, "old")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os if broken == "fsync" else Path, broken, full)
+    with pytest.raises(OSError, match="No space left"):
+        write_atomically(file, "new")
+    assert file.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [file]
 
 
-def test_an_index_that_is_a_pipe_is_done_without(tmp_path: Path) -> None:
-    from damnatio.faces.recordio import _read_idx
-
-    os.mkfifo(tmp_path / "train.idx")
-    assert _read_idx(tmp_path / "train.idx") is None
+# --- hashing ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["f.onnx", "f.pth", "f.safetensors", "f.pth.card.json", "pairs.txt", "pairs.csv"])
-@pytest.mark.timeout(120)
-def test_a_model_a_card_and_a_list_that_are_pipes_are_told(
-    tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+def test_key_depends_on_the_content_and_not_on_the_order_of_keys() -> None:
+    assert content_key({"a": 1, "b": {"c": [1, 2], "d": None}}) == content_key({"b": {"d": None, "c": [1, 2]}, "a": 1})
+    assert content_key({"a": [1, 2]}) != content_key({"a": [2, 1]})
+    assert content_key({"a": 1}) != content_key({"a": 1.5})
+    assert content_key({"a": "1"}) != content_key({"a": 1})
+
+
+@pytest.fixture
+def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the files whose content was read for a hash."""
+    names = []
+    real = damnatio.support.files._hashed
+
+    def counted(file: BufferedReader, size: int, name: str) -> str:
+        names.append(name)
+        return real(file, size, name)
+
+    monkeypatch.setattr("damnatio.support.files._hashed", counted)
+    return names
+
+
+def test_file_is_hashed_once_while_it_keeps_its_size_and_time(tmp_path: Path, hashed: list[str]) -> None:
+    file = tmp_path / "data.txt"
+    file.write_text("made")
+    os.utime(file, (1, 1))  # long ago: two changes of a moment bear one time
+    for _ in range(3):
+        assert digest_of(file) == hashlib.sha256(b"made").hexdigest()
+    assert hashed == ["data.txt"]
+    file.write_text("edit")
+    assert digest_of(file) == hashlib.sha256(b"edit").hexdigest()
+
+
+def test_hash_of_a_file_of_this_moment_is_not_remembered(
+    tmp_path: Path, hashed: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from damnatio.models.card import Card
-    from damnatio.models.exporting import export
-    from tests.models.onnx.world import settled
-
-    card = Card(backbone="iresnet-tiny", dim=16, size=32)
-    export(settled("iresnet-tiny", 32, 16), card, tmp_path / "f.pth")
-    (tmp_path / name).unlink(missing_ok=True)
-    os.mkfifo(tmp_path / name)
-    (tmp_path / "faces").mkdir()
-    model = name if name in ("f.onnx", "f.safetensors") else "f.pth"
-    words = ["--pairs", str(tmp_path / name)] if name.startswith("pairs") else []
-    assert main(["benchmark", str(tmp_path / model), str(tmp_path / "faces"), *words]) == 2
-    assert f"{tmp_path / name} is a named pipe, and only regular files are read" in capsys.readouterr().err
+    monkeypatch.setattr("damnatio.support.files.YOUNG", 10**18)
+    (tmp_path / "data.txt").write_text("made")
+    for _ in range(2):
+        digest_of(tmp_path / "data.txt")
+    assert hashed == ["data.txt"] * 2
 
 
-def test_a_recipe_that_is_a_pipe_or_a_folder_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    os.mkfifo(tmp_path / "pipe.yaml")
-    assert main(["run", str(tmp_path / "pipe.yaml")]) == 2
-    assert "pipe.yaml is a named pipe" in capsys.readouterr().err
-    assert main(["run", str(tmp_path)]) == 2
-    assert f"{tmp_path} is a folder, and only regular files are read" in capsys.readouterr().err
-
-
-def test_stored_embeddings_that_are_a_pipe_are_told(tmp_path: Path) -> None:
-    from damnatio.embedding import load_embeddings
-    from damnatio.support.tables import Table
-
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(DamnatioError, match="is a named pipe"):
-        load_embeddings(tmp_path / "pipe", Table({}))
-
-
-def test_faces_that_are_not_there_are_told_as_such(tmp_path: Path) -> None:
-    said = refusal(damnatio("faces", tmp_path / "nowhere"))
-    assert f"There is no folder or file {tmp_path / 'nowhere'}, nor a recipe of that name." in said
+def test_a_large_file_is_hashed_by_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("damnatio.support.files.LONG", 10)
+    content = bytes(range(256)) * 10_000
+    (tmp_path / "large").write_bytes(content)
+    assert digest_of(tmp_path / "large") == hashlib.sha256(content).hexdigest()

@@ -1,4 +1,4 @@
-"""Tables: what is written is what is read, and a bad file is told in a sentence."""
+"""Tables read back as they were written, and a bad file is reported in one sentence."""
 
 import math
 from pathlib import Path
@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from damnatio.support.errors import DamnatioError
-from damnatio.support.tables import Table, codes_of
+from damnatio.support.tables import Table, codes_of, groups_of
 
 
 def sample() -> Table:
@@ -67,13 +67,13 @@ def test_some_columns_can_be_read_alone(tmp_path: Path) -> None:
     assert list(Table.read(tmp_path / "t.parquet", ["row", "kept"]).columns) == ["row", "kept"]
 
 
-def test_missing_table_is_told(tmp_path: Path) -> None:
+def test_missing_table_is_reported(tmp_path: Path) -> None:
     with pytest.raises(DamnatioError, match=r"There is no table .*gone\.parquet: run the stage"):
         Table.read(tmp_path / "gone.parquet")
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"not a table at all", b"PAR1" + bytes(200) + b"PAR1"])
-def test_corrupt_table_is_told(tmp_path: Path, content: bytes) -> None:
+def test_corrupt_table_is_reported(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "bad.parquet"
     path.write_bytes(content)
     with pytest.raises(DamnatioError, match=r"bad\.parquet is not a readable Parquet table"):
@@ -81,7 +81,7 @@ def test_corrupt_table_is_told(tmp_path: Path, content: bytes) -> None:
 
 
 @pytest.mark.parametrize("keep", [0.1, 0.5, 0.9])
-def test_truncated_table_is_told(tmp_path: Path, keep: float) -> None:
+def test_truncated_table_is_reported(tmp_path: Path, keep: float) -> None:
     path = tmp_path / "bad.parquet"
     sample().write(path)
     path.write_bytes(path.read_bytes()[: int(path.stat().st_size * keep)])
@@ -91,9 +91,9 @@ def test_truncated_table_is_told(tmp_path: Path, keep: float) -> None:
 
 def test_columns_of_one_name_are_refused(tmp_path: Path) -> None:
     pq.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"]), tmp_path / "t.parquet")
-    with pytest.raises(DamnatioError, match=r"t\.parquet is not a readable Parquet table") as told:
+    with pytest.raises(DamnatioError, match=r"t\.parquet is not a readable Parquet table") as raised:
         Table.read(tmp_path / "t.parquet")
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(raised.value)
 
 
 def test_rows_that_take_no_room_are_not_believed(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_rows_that_take_no_room_are_not_believed(tmp_path: Path) -> None:
 
 
 def test_columns_of_numbered_values_are_those_values(tmp_path: Path) -> None:
-    """As pandas writes categories, all of them missing among them."""
+    """As pandas writes categories; in one column all values are missing."""
     texts = pa.array(["x", "y", "x"]).dictionary_encode()
     none = pa.nulls(3, pa.dictionary(pa.int32(), pa.string()))
     pq.write_table(pa.table({"a": texts, "b": none}), tmp_path / "t.parquet")
@@ -164,8 +164,14 @@ def test_codes_of_strings_are_those_that_numpy_finds(values: list[str]) -> None:
     assert codes.tolist() == inverse.tolist()
 
 
+def test_groups_are_the_rows_of_each_code_in_order() -> None:
+    codes = np.array([7, 2, 7, 5, 2, 7])
+    assert [group.tolist() for group in groups_of(codes)] == [[1, 4], [3], [0, 2, 5]]
+    assert list(groups_of(np.zeros(0, dtype=np.int64))) == []
+
+
 def test_equal_strings_of_a_table_read_are_one_object(tmp_path: Path) -> None:
-    """At millions of rows and a few identities, a string a row would take more memory than all else."""
+    """At millions of rows and few identities, one string per row would take more memory than all else."""
     Table({"identity": ["an identity", "another", "an identity"]}).write(tmp_path / "t.parquet")
     first, other, again = Table.read(tmp_path / "t.parquet")["identity"]
     assert first is again

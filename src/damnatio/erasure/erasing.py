@@ -14,7 +14,7 @@ import numpy as np
 from torch import nn
 
 from damnatio.backbones.cutting import Cuttable
-from damnatio.faces.collection import parts_of
+from damnatio.faces.base import POOL
 from damnatio.methods import METHODS
 from damnatio.models.card import Card
 from damnatio.models.exporting import export
@@ -68,7 +68,7 @@ def erase(request: Request, out: Path, say: Callable[[str], None]) -> Erased:
     faces = _faces(request, card)
     with Workspace(out / "run", say=say) as workspace:
         first = Pipeline(_recipe(request, network, faces, {}, {}), workspace)
-        _check_parts(request, first.faces().path)
+        _check_pools(request, first.faces().path)
         table = Table.read(first.captures().path / "captures.parquet")
         partitions, images = _partitions(request, table)
         batch = min(128, max(2, images // 2))
@@ -84,12 +84,12 @@ def erase(request: Request, out: Path, say: Callable[[str], None]) -> Erased:
 
 def _faces(request: Request, card: Card) -> dict[str, Any]:
     named = {name: str(path) for name, path in _sources(request).items()}
-    return {"source": "collection", "parts": named, "size": card.size, "resize": request.resize}
+    return {"source": "collection", "pools": named, "size": card.size, "resize": request.resize}
 
 
-def _check_parts(request: Request, faces: Path) -> None:
-    """A source all of whose images were skipped is told with the reasons, before its absence is."""
-    kept = set(parts_of(Table.read(faces / "faces.parquet")["identity"]).tolist())
+def _check_pools(request: Request, faces: Path) -> None:
+    """Refuse a source all of whose images were skipped, with the reasons."""
+    kept = set(Table.read(faces / "faces.parquet")[POOL].tolist())
     skipped = Table.read(faces / "skipped.parquet").rows()
     for name, path in _sources(request).items():
         if name not in kept:
@@ -99,8 +99,8 @@ def _check_parts(request: Request, faces: Path) -> None:
 
 
 def _sources(request: Request) -> dict[str, Path]:
-    parts = {PEOPLE: request.people, RETAIN: request.retain, DEVELOPMENT: request.development, TEST: request.test}
-    return {name: path for name, path in parts.items() if path is not None}
+    pools = {PEOPLE: request.people, RETAIN: request.retain, DEVELOPMENT: request.development, TEST: request.test}
+    return {name: path for name, path in pools.items() if path is not None}
 
 
 def _recipe(
@@ -125,9 +125,10 @@ def _recipe(
 
 
 def _partitions(request: Request, captures: Table) -> tuple[dict[str, Any], int]:
-    """How many identities of each pool play which part, and the images of the retain identities."""
+    """How many identities each partition takes from its pool, and the number of images of the retain identities."""
     codes, names = codes_of(captures["identity"])
-    pool = parts_of(names)
+    pool = np.empty(len(names), dtype=object)
+    pool[codes] = captures[POOL]
     images = np.bincount(codes)
     instances = np.bincount(codes, weights=captures["kept"])
     forget = int(((pool == PEOPLE) & (instances >= 2)).sum())

@@ -1,4 +1,4 @@
-"""The contract of a source of faces, and the store that the later stages read pixels from."""
+"""The contract of a source of faces, stage 1, and the images as the later stages read them."""
 
 import hashlib
 import json
@@ -22,15 +22,18 @@ from damnatio.support.tables import Table, codes_of
 Images = NDArray[np.uint8]
 """[n, size, size, 3], RGB."""
 
+POOL = "pool"
+"""the column of a collection's table that says which of its sources an image comes from; other sources have none"""
 CHUNK = 512
+"""images read at once"""
 
 
 class UnreadableError(Exception):
-    """One image cannot be read; its text says why. The image is skipped, counted and named."""
+    """One image cannot be read; the text says why. The image is skipped, counted and named."""
 
 
 class FaceSource(ABC):
-    """Images by row of a table: map-style, so that identities can be sampled and a run resumed exactly."""
+    """Images that are read by their row in a table, in any order, so that a run can be resumed exactly."""
 
     Settings: ClassVar[type[FaceSettings]]
 
@@ -39,25 +42,26 @@ class FaceSource(ABC):
         self.skipped: list[tuple[str, str, str]] = []
 
     def skip(self, image: str, reason: str, identity: str = "") -> None:
-        """`index` leaves this item out."""
+        """Record that `index` leaves this item out, and why."""
         self.skipped.append((image, identity, reason))
 
     @abstractmethod
     def fingerprint(self) -> Any:
-        """What the images depend on beyond the settings (a folder's listing, say), as JSON can hold it."""
+        """All that the images depend on beyond the settings, such as a folder's listing, as JSON can hold it."""
 
     @abstractmethod
     def index(self) -> Table:
-        """One row an image, sorted by identity and then by image (numbers as numbers): `image` (a unique name),
-        `identity`, and whatever columns `read` needs to find it. Items that have no place there go to `skip`."""
+        """One row per image, the rows of an identity together and sorted by image (numbers as numbers): `image` (a
+        unique name), `identity`, and the columns that `read` needs to find the image. An item that cannot be an image
+        of the table is given to `skip`."""
 
     @abstractmethod
     def read(self, rows: Table) -> list[NDArray[np.uint8] | UnreadableError]:
-        """The images of these rows, each RGB of the wanted size, or why it cannot be had."""
+        """For each row its image, RGB of the wanted size, or the error that says why it cannot be read."""
 
 
 class Faces:
-    """The images of a run: a table, and their pixels from the cache on disk or else from the source."""
+    """The images of a run: their table, and their pixels from the cache on disk or, without one, from the source."""
 
     def __init__(self, folder: Path, source: FaceSource) -> None:
         self.table = Table.read(folder / "faces.parquet")
@@ -81,7 +85,7 @@ class Faces:
 
 
 def collect(source: FaceSource, folder: Path) -> None:
-    """Stage 1: index the source, read each image once, keep what can be read, name what cannot."""
+    """Stage 1: index the source, read each image once, keep the readable ones and name the others."""
     source.skipped.clear()
     index, skipped = source.index(), source.skipped
     size = source.settings.size
@@ -100,7 +104,7 @@ def collect(source: FaceSource, folder: Path) -> None:
                     pixels.append(image)
             advance(len(chunk))
     if not kept.any():
-        (folder / "pixels.npy").unlink(missing_ok=True)  # there is nothing to go on with
+        (folder / "pixels.npy").unlink(missing_ok=True)  # no later call can resume from it
         reasons = "; ".join(sorted({reason for _, _, reason in skipped})[:3])
         raise DamnatioError(f"The source '{source.settings.source}' gave no readable image: {reasons}.")
     faces = index.where(kept)
@@ -120,7 +124,7 @@ def collect(source: FaceSource, folder: Path) -> None:
 
 
 class _PixelFile:
-    """A .npy file that images are appended to; no path, no file. Written as a stream and not through a memory map, so
+    """A .npy file that images are appended to; without a path, nothing is written. It is a stream and no memory map, so
     that a full disk is an error and not a signal."""
 
     def __init__(self, path: Path | None, size: int) -> None:
@@ -146,7 +150,7 @@ class _PixelFile:
             self._file.close()
 
     def _header(self) -> None:
-        """NumPy pads its header for a first axis that grows: the one for the final count takes the same room."""
+        """NumPy pads its header for a first axis that grows, so the header of the final count takes the same room."""
         if self._file:
             shape = (self._count, self._size, self._size, 3)
             write_array_header_1_0(self._file, {"descr": "|u1", "fortran_order": False, "shape": shape})

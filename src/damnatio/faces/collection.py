@@ -1,4 +1,9 @@
-"""Several sources as one: each part's identities stand under its name, `people/Ann`, `retain/Bob`."""
+"""Several sources as one. Each is a pool with a name; the column `pool` says which pool an image comes from.
+
+An identity keeps its own name, and that name is in one pool only: the images of an identity that an earlier pool has
+are skipped. So a name is one person throughout the table. The name of an image begins with its pool
+(`people/Ann/1.jpg`), because two pools may hold files of the same name.
+"""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -8,75 +13,73 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from damnatio.faces import SOURCES, detect
-from damnatio.faces.base import FaceSource, UnreadableError
+from damnatio.faces.base import POOL, FaceSource, UnreadableError
 from damnatio.faces.decoding import EncodedSettings
 from damnatio.support.errors import DamnatioError
 from damnatio.support.tables import Table
 
-PartName = Annotated[str, Field(pattern=r"^[^/]+$")]
-"""what stands before the first slash of an identity's name"""
-
-
-def parts_of(names: NDArray[np.object_]) -> NDArray[np.str_]:
-    """The part that each identity or image of a collection stands under."""
-    return np.array([str(name).split("/", 1)[0] for name in names], dtype=np.str_)
+PoolName = Annotated[str, Field(pattern=r"^[^/]+$")]
+"""without a slash, so that no two images get the same name"""
 
 
 @SOURCES.register("collection")
 class Collection(FaceSource):
-    """Other sources side by side, by their paths. Whoever is in an earlier part is left out of the later ones."""
+    """Other sources side by side, by their paths. An identity of an earlier pool is left out of the later ones."""
 
     class Settings(EncodedSettings):
         source: Literal["collection"]
-        parts: dict[PartName, Path] = Field(
-            min_length=1, description="a name for each path; earlier ones have precedence"
+        pools: dict[PoolName, Path] = Field(
+            min_length=1, description="the path of each pool by its name; earlier pools have precedence"
         )
 
     def __init__(self, settings: Any) -> None:
         super().__init__(settings)
-        self._parts: dict[str, FaceSource] = {}
-        for name, path in settings.parts.items():
+        self._pools: dict[str, FaceSource] = {}
+        for pool, path in settings.pools.items():
             found = detect(path, size=settings.size, resize=settings.resize)
-            self._parts[name] = SOURCES.get(found.source)(found)
+            self._pools[pool] = SOURCES.get(found.source)(found)
 
     def fingerprint(self) -> Any:
-        return {name: part.fingerprint() for name, part in self._parts.items()}
+        return {pool: source.fingerprint() for pool, source in self._pools.items()}
 
     def index(self) -> Table:
+        """Sorted by pool, then by identity, then by image."""
         tables: list[Table] = []
-        known = dict[str, str]()
-        for name, part in self._parts.items():
-            part.skipped.clear()
-            table = part.index()
-            for image, identity, reason in part.skipped:
-                self.skip(f"{name}/{image}", reason, f"{name}/{identity}")
-            twice = np.array([identity in known for identity in table["identity"]], bool)
+        pool_of: dict[str, str] = {}
+        for pool, source in self._pools.items():
+            source.skipped.clear()
+            table = source.index()
+            for image, identity, reason in source.skipped:
+                self.skip(f"{pool}/{image}", reason, identity)
+            twice = np.array([identity in pool_of for identity in table["identity"]], bool)
             for image, identity in zip(table["image"][twice], table["identity"][twice], strict=True):
-                self.skip(f"{name}/{image}", f"{identity} is in {known[identity]}", f"{name}/{identity}")
+                self.skip(f"{pool}/{image}", f"{identity} is in {pool_of[identity]}", identity)
             if twice.all():
-                raise DamnatioError(f"Everybody in {self.settings.parts[name]} is in an earlier part as well.")
+                raise DamnatioError(
+                    f"Everybody in {self.settings.pools[pool]} is in an earlier pool as well: bring other people."
+                )
             table = table.where(~twice)
-            known |= dict.fromkeys(table["identity"].tolist(), name)
-            front = {c: [f"{name}/{value}" for value in table[c]] for c in ("image", "identity")}
-            tables.append(table.with_columns(**front))
+            pool_of |= dict.fromkeys(table["identity"].tolist(), pool)
+            names = [f"{pool}/{image}" for image in table["image"]]
+            tables.append(table.with_columns(image=names, **{POOL: [pool] * len(table)}))
         columns = dict.fromkeys(column for table in tables for column in table.columns)
         whole = Table.joined([_filled(table, tables, list(columns)) for table in tables])
-        return whole.sorted_by("identity", "image")
+        return whole.sorted_by(POOL, "identity", "image")
 
     def read(self, rows: Table) -> list[NDArray[np.uint8] | UnreadableError]:
-        names = parts_of(rows["image"])
-        own = rows.with_columns(**{c: [str(name).split("/", 1)[1] for name in rows[c]] for c in ("image", "identity")})
-        images: list[NDArray[np.uint8] | UnreadableError] = [UnreadableError("nowhere")] * len(rows)
-        for name, part in self._parts.items():
-            places = np.flatnonzero(names == name)
+        images: list[NDArray[np.uint8] | UnreadableError] = [UnreadableError("in no pool")] * len(rows)
+        for pool, source in self._pools.items():
+            places = np.flatnonzero(rows[POOL] == pool)
             if len(places):
-                for place, image in zip(places, part.read(own.where(places)), strict=True):
+                own = rows.where(places)
+                own = own.with_columns(image=[name.removeprefix(f"{pool}/") for name in own["image"]])
+                for place, image in zip(places, source.read(own), strict=True):
                     images[place] = image
         return images
 
 
 def _filled(table: Table, tables: list[Table], columns: list[str]) -> Table:
-    """The table with every column that any of the parts has; what it lacks is zero or empty."""
+    """The table with every column that any of the tables has; a column that it lacks is zero or empty."""
     filled = {}
     for name in columns:
         if name in table.columns:

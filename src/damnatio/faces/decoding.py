@@ -1,4 +1,4 @@
-"""Encoded images to pixels: what every source of image files shares, whatever holds the files."""
+"""Encoded images to pixels: the code that all sources of image files share."""
 
 import io
 import mmap
@@ -23,9 +23,9 @@ from damnatio.support.tables import Table
 ENDINGS = {".jpg", ".jpeg", ".png", ".webp", ".bmp"}
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP")
 MAX_PIXELS = 4096 * 4096
-"""An image that says it is larger is no aligned crop: a few bytes must not claim gigabytes of memory."""
+"""of the largest image that is decoded: a header of a few bytes must not claim gigabytes of memory"""
 MAX_MEBIBYTES = 64
-"""A file that is longer is no aligned crop either."""
+"""of the longest file that is read as one image"""
 
 Read = NDArray[np.uint8] | UnreadableError
 
@@ -41,17 +41,17 @@ class EncodedSource(FaceSource):
 
     @abstractmethod
     def content(self, row: Mapping[str, Any]) -> bytes:
-        """The encoded image of one row of the index. May raise UnreadableError or OSError; runs in many threads."""
+        """The encoded image of one row of the index. It runs in many threads. May raise UnreadableError or OSError."""
 
     def read(self, rows: Table) -> list[Read]:
         wanted = rows.rows()
         threads = min(_cores(), len(wanted))
         if threads < 2:
             return self._read_some(wanted)
-        share = -(-len(wanted) // (4 * threads))  # an image a task would cost as much in the queue as in the decoder
-        parts = [wanted[start : start + share] for start in range(0, len(wanted), share)]
-        with ThreadPoolExecutor(threads) as pool:  # not kept: threads do not survive a fork into a worker
-            return [image for part in pool.map(self._read_some, parts) for image in part]
+        share = -(-len(wanted) // (4 * threads))  # one image per task would cost as much queueing as decoding
+        blocks = [wanted[start : start + share] for start in range(0, len(wanted), share)]
+        with ThreadPoolExecutor(threads) as executor:  # made anew: threads do not survive a fork into a worker
+            return [image for block in executor.map(self._read_some, blocks) for image in block]
 
     def _read_some(self, rows: list[dict[str, Any]]) -> list[Read]:
         return [self._read_one(row) for row in rows]
@@ -86,7 +86,7 @@ class FileSettings(EncodedSettings):
 
 
 class FileSource(EncodedSource):
-    """A source that is one file, or that one file tells of."""
+    """A source that is one file, or whose images one file lists."""
 
     @property
     def _path(self) -> Path:
@@ -95,11 +95,11 @@ class FileSource(EncodedSource):
 
 
 def decode(content: bytes) -> NDArray[np.uint8]:
-    """An encoded image as RGB [height, width, 3], upright; why it cannot be decoded as an UnreadableError."""
+    """An encoded image as upright RGB [height, width, 3]. An UnreadableError says why it cannot be decoded."""
     if not content:
         raise UnreadableError("an empty file")
     try:
-        if content[:2] == b"\xff\xd8" and b"\xff\xe1" not in content:  # no APP1 segment: nothing turns it
+        if content[:2] == b"\xff\xd8" and b"\xff\xe1" not in content:  # no APP1 segment, so no EXIF orientation
             quick = _decode_plain_jpeg(content)
             if quick is not None:
                 return quick
@@ -120,7 +120,7 @@ def decode(content: bytes) -> NDArray[np.uint8]:
 
 
 def _decode_plain_jpeg(content: bytes) -> NDArray[np.uint8] | None:
-    """The most common image by far, without Pillow's look at it; None where Pillow shall look."""
+    """A JPEG in YCbCr, by far the most common image, decoded without Pillow; None for any other image."""
     import simplejpeg
 
     try:
@@ -146,7 +146,7 @@ def _check_size(width: int, height: int) -> None:
 
 
 def _cores() -> int:
-    """Those this process may use, where the system tells."""
+    """The number of processor cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -154,7 +154,7 @@ def _cores() -> int:
 
 
 def state(path: str | Path) -> tuple[int, int]:
-    """Size and time of a file; a link to nowhere has neither, and is skipped when it is read."""
+    """Size and time of a file; zeros for a link to nowhere, which is skipped when it is read."""
     try:
         stat = os.stat(path)
     except OSError:
@@ -181,7 +181,7 @@ def _bounded(length: int) -> int:
 
 
 def mapped(path: str | Path) -> mmap.mmap:
-    """A whole file as memory that is read when it is touched, for a walk over it."""
+    """A whole file as mapped memory: only the pages that are used are read."""
     _need_regular(path)
     try:
         with open(path, "rb") as file:
@@ -193,9 +193,10 @@ def mapped(path: str | Path) -> mmap.mmap:
 
 
 def read_at(path: str, offset: int, length: int) -> bytes:
-    """So many bytes of a file, fewer where it ends. Has no position, so threads and forked workers share it."""
+    """`length` bytes of a file, fewer if it ends before. No position is kept, so threads and forked workers share the
+    open file."""
     stat = os.stat(path)
-    file = _opened(path, stat.st_dev, stat.st_ino)  # held while it is read: another thread may crowd it out
+    file = _opened(path, stat.st_dev, stat.st_ino)  # a reference keeps it open if the cache drops it
     return os.pread(file.number, _bounded(length), offset)
 
 
@@ -210,5 +211,5 @@ class _Descriptor:
 
 @lru_cache(maxsize=64)
 def _opened(path: str, device: int, node: int) -> _Descriptor:
-    """A file stays open while it is among the last used; a file that took its place is another node."""
+    """The files used last stay open. A file that replaced another is another node, and is opened anew."""
     return _Descriptor(path)

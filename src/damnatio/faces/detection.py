@@ -1,4 +1,4 @@
-"""Which source a path leads to, so that people can name their data and nothing else."""
+"""Find the source that a path leads to, so that people need to name only their data."""
 
 import glob
 import os
@@ -20,10 +20,10 @@ def is_source(path: str | Path) -> bool:
 
 
 def detect(path: str | Path, **given: Any) -> FaceSettings:
-    """The settings of the source at this path, with `given` ones such as `size`.
+    """The settings of the source at this path, and the `given` ones, such as `size`.
 
-    A folder that holds `train.rec`, or a single .rec, is read as records; one that holds .tar files as shards; any
-    other as a folder of identities. A pattern such as `data/train-*.tar` names shards.
+    A folder that holds `train.rec`, or a single .rec, is read as records. A folder that holds .tar files is read as
+    shards, any other folder as a folder of identities. A pattern such as `data/train-*.tar` names shards.
     """
     place = Path(path).expanduser()
     if place.is_dir():
@@ -33,7 +33,7 @@ def detect(path: str | Path, **given: Any) -> FaceSettings:
     else:
         raise DamnatioError(f"There is nothing at {path}.")
     if not source:
-        raise DamnatioError(f"{path} is no source of faces, which is {KINDS}.")
+        raise DamnatioError(f"{path} is no source of faces. A source is {KINDS}.")
     from damnatio.faces import SOURCES
 
     where = {"source": source, "root" if source == "folder" else "path": place}

@@ -16,7 +16,7 @@ from damnatio.support.tables import Table
 
 @SOURCES.register("folder")
 class Folder(EncodedSource):
-    """One sub-folder an identity; its name is the identity's."""
+    """One sub-folder per identity; its name is the identity's."""
 
     class Settings(EncodedSettings):
         source: Literal["folder"]
@@ -28,7 +28,7 @@ class Folder(EncodedSource):
         return root.expanduser()
 
     def fingerprint(self) -> Any:
-        """`content_key` of [name, size, time] of every file, hashed as they come: millions of them fit no list."""
+        """`content_key` of [name, size, time] of every file, hashed one by one: millions are too many for a list."""
         digest, root, comma = hashlib.sha256(b"["), self._root, ""
         for _, name in self._files():
             entry = json.dumps([name, *state(f"{root}/{name}")], separators=(",", ":"))
@@ -49,7 +49,7 @@ class Folder(EncodedSource):
         return image_file(Path(self._root, row["image"]))
 
     def _files(self, skip: Callable[[str, str], None] = lambda name, reason: None) -> Iterator[tuple[str, str]]:
-        """(identity, image name) of every image, in a fixed order; `skip` hears of what cannot be looked into."""
+        """(identity, image name) of every image, in a fixed order; `skip` gets the folders that cannot be read."""
         root, found = self._root, False
         try:
             people = sorted(os.listdir(root))

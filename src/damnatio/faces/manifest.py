@@ -1,4 +1,4 @@
-"""A manifest: a CSV or Parquet table with a column `path` and a column `identity`, one row an image."""
+"""A manifest: a CSV or Parquet table with a column `path` and a column `identity`, one row per image."""
 
 import csv
 from collections.abc import Mapping
@@ -31,8 +31,8 @@ class Manifest(FileSource):
         root: Path | None = Field(None, description="where relative paths begin; else the folder of the manifest")
 
     def fingerprint(self) -> Any:
-        """Of the manifest alone: a look at each of millions of images would cost more than the rest. Images that
-        changed under the same names are new to a run when the manifest is."""
+        """Size and time of the manifest only: a look at each of millions of images would cost more than the rest. A
+        run notices images that changed under the same names when the manifest is touched."""
         return state(self._path)
 
     def index(self) -> Table:
@@ -51,11 +51,11 @@ class Manifest(FileSource):
         root = Path(self.settings.root or self._path.parent).expanduser()
         try:
             return image_file(Path(root, row["image"]))
-        except ValueError:  # a NUL
+        except ValueError:  # the path holds a NUL
             raise UnreadableError("not the path of a file") from None
 
     def _columns(self) -> tuple[Column, Column]:
-        """Paths and identities as strings, "" where there is none."""
+        """Paths and identities as strings; "" for a missing one."""
         path = self._path
         need_regular(path, "The manifest")
         try:
@@ -68,7 +68,7 @@ class Manifest(FileSource):
             raise DamnatioError(f"The manifest {path} cannot be read: {_line(error)}.") from error
 
     def _of_csv(self, path: Path) -> tuple[Column, Column]:
-        """By Python's reader and not Arrow's, for which one line that is not UTF-8 spoils the whole."""
+        """Python's reader skips a line that is not UTF-8; Arrow's would refuse the whole file."""
         names: list[str] = []
         identities: list[str] = []
         known: dict[str, str] = {}
@@ -82,14 +82,14 @@ class Manifest(FileSource):
                 if len(line) == len(header):
                     names.append(_text(line[path_at]))
                     identity = _text(line[identity_at])
-                    identities.append(known.setdefault(identity, identity))  # one string an identity, not one a row
+                    identities.append(known.setdefault(identity, identity))  # one string per identity, not one per row
                 elif line:
                     self.skip(f"line {lines.line_num}", f"{len(line)} values where {len(header)} are expected")
         return np.array(names, dtype=object), np.array(identities, dtype=object)
 
 
 def _first(names: Column) -> NDArray[np.bool_]:
-    """Which names did not stand before: Arrow numbers values as they come, so that a new one has a new number."""
+    """Which names occur for the first time: Arrow numbers values as they come, so a new value has a new number."""
     numbers = pa.array(names, pa.string()).dictionary_encode().indices.to_numpy()
     return np.diff(np.maximum.accumulate(numbers), prepend=-1) > 0
 
@@ -103,11 +103,11 @@ def _of_parquet(path: Path) -> tuple[Column, Column]:
 
 
 def _strings(column: Any) -> Column:
-    """Text as it stands, numbers as whole numbers; "" for what is neither."""
+    """Text as it is, whole numbers in digits, "" for a missing value or a fraction."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         column, kind = column.cast(kind.value_type), kind.value_type
-    if pa.types.is_floating(kind):  # as pandas writes whole numbers among which one is missing
+    if pa.types.is_floating(kind):  # pandas writes whole numbers so if one is missing
         column = pc.if_else(pc.equal(pc.floor(column), column), column, None)
         column, kind = column.cast(pa.int64()), pa.int64()
     if not (pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)):
@@ -116,7 +116,7 @@ def _strings(column: Any) -> Column:
 
 
 def _text(value: str) -> str:
-    """Without the spaces around it; nothing where it is not UTF-8."""
+    """The value without spaces around it; "" if it is not UTF-8."""
     if not value.isascii():
         try:
             value.encode()

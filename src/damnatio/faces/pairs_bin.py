@@ -1,7 +1,7 @@
 """InsightFace's verification sets: a pickle of 2P encoded images and P booleans; pair i is images 2i and 2i+1.
 
-As a source of faces the file tells identities only in so far as its pairs do: images of a pair that is the same person,
-and images of the same bytes, are one identity. Two identities may still be one person.
+The file names no identities; they follow from its pairs. Two images of a mated pair are one identity, and so are images
+of the same bytes. Two identities may still be one person.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ from damnatio.support.tables import Table
 
 
 class Pairs(NamedTuple):
-    """The places of the images, and of each pair whether it is the same person."""
+    """The places of the images, and for each pair whether it shows one person."""
 
     images: list[Span]
     same: list[bool]
@@ -29,7 +29,7 @@ class Pairs(NamedTuple):
 
 @SOURCES.register("pairs_bin")
 class PairsBin(FileSource):
-    """InsightFace's verification .bin: pairs of images, identities as far as they tell."""
+    """InsightFace's verification .bin: pairs of images, and the identities that follow from them."""
 
     class Settings(FileSettings):
         source: Literal["pairs_bin"]
@@ -59,13 +59,13 @@ class PairsBin(FileSource):
 
 
 def read_pairs(path: Path) -> tuple[list[bytes], list[bool]]:
-    """All encoded images of a .bin, and of each pair whether it is the same person."""
+    """All encoded images of a .bin, and for each pair whether it shows one person."""
     path = path.expanduser()
     data, pairs = _opened(path)
     try:
-        contents = {span: span.of(data) for span in dict.fromkeys(pairs.images)}  # one image may be named many times
+        contents = {span: span.of(data) for span in dict.fromkeys(pairs.images)}  # one image may be in many pairs
     except UnreadableError as error:
-        raise _told(path, error) from error
+        raise _refused(path, error) from error
     return [contents[span] for span in pairs.images], pairs.same
 
 
@@ -74,16 +74,16 @@ def _opened(path: Path) -> tuple[mmap.mmap, Pairs]:
         data = mapped(path)
         return data, _checked(unpickle(data))
     except UnreadableError as error:
-        raise _told(path, error) from error
+        raise _refused(path, error) from error
 
 
-def _told(path: Path, error: UnreadableError) -> DamnatioError:
+def _refused(path: Path, error: UnreadableError) -> DamnatioError:
     return DamnatioError(f"The pairs {path} cannot be read: {error}.")
 
 
 def _checked(content: Any) -> Pairs:
-    two = isinstance(content, list | tuple) and len(content) == 2  # a Span is a tuple, and no list of anything
-    if not two or not all(type(part) in (list, tuple) for part in content):
+    two = isinstance(content, list | tuple) and len(content) == 2  # a Span is a tuple too, but no list of images
+    if not two or not all(type(half) in (list, tuple) for half in content):
         raise UnreadableError("not a list of images and a list of booleans")
     images, same = content
     for what, kind, values in (("image", Span, images), ("label", bool, same)):
@@ -96,7 +96,7 @@ def _checked(content: Any) -> Pairs:
 
 
 def _people(data: mmap.mmap, pairs: Pairs) -> list[int]:
-    """The identity of each image, by the number of its first: images of one person in a pair, or of the same bytes."""
+    """The identity of each image: the number of its first image. Mated pairs and equal bytes join identities."""
     person = list(range(len(pairs.images)))
 
     def first(image: int) -> int:
@@ -119,5 +119,5 @@ def _people(data: mmap.mmap, pairs: Pairs) -> list[int]:
 
 
 def _digest(data: mmap.mmap, span: Span) -> bytes:
-    """Of the bytes as they are spelt, which is the same throughout a file."""
+    """Of the bytes as the pickle spells them; one file spells equal bytes alike."""
     return hashlib.sha256(data[span.offset : span.offset + span.length]).digest()

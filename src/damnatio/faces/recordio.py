@@ -1,11 +1,11 @@
 """InsightFace's `train.rec` and `train.idx`, read without mxnet.
 
-A record is a frame (magic, flag and length, payload, padding to four bytes); a payload that holds the magic at a place
-divisible by four is cut there into pieces, and the magic stands between them again when it is read. The payload of an
-image is a header (flag, label, two ids), `flag` further labels, and the encoded image. The first label is the identity.
+A record is a frame: magic, flag and length, payload, padding to four bytes. A payload that holds the magic at a place
+divisible by four is cut there into pieces; the reader puts the magic back between them. The payload of an image is a
+header (flag, label, two ids), `flag` further labels, and the encoded image. The first label is the identity.
 
-In InsightFace's layout record 0 holds no image but the number of the first record after the images; those that follow
-are ranges of each identity, which the labels say as well. In the other layout every record is an image.
+In InsightFace's layout, record 0 holds no image but the number of the first record after the images. The records after
+the images are the ranges of each identity, which the labels say as well. In the other layout every record is an image.
 """
 
 import mmap
@@ -34,8 +34,9 @@ WHOLE, FIRST, MIDDLE, LAST = range(4)
 """the three upper bits of a frame's length: which piece of a payload it holds"""
 LENGTH = 2**29 - 1
 MAX_LABEL = 2**24
-"""float32 tells whole numbers apart up to here"""
+"""float32 holds every whole number up to here"""
 BLOCK = 65_536
+"""records whose headers are read at once"""
 
 RECORD = np.dtype([("label", "f4"), ("flag", "i8"), ("body", "i8"), ("problem", "u1")])
 PAST, NOWHERE, BROKEN, CUT, SHORT, LABEL, REPEATED = range(1, 8)
@@ -107,7 +108,7 @@ class RecordIO(FileSource):
 
 
 def _read_idx(path: Path) -> tuple[Numbers, Numbers] | None:
-    """Keys and offsets in an .idx; None where there is none or it is no table of two whole numbers."""
+    """Keys and offsets in an .idx; None if there is no file, or no table of two whole numbers in it."""
     if not path.is_file():
         return None
     try:
@@ -123,10 +124,10 @@ def _read_idx(path: Path) -> tuple[Numbers, Numbers] | None:
 
 
 def _scanned(data: mmap.mmap, source: RecordIO) -> Numbers:
-    """Offsets of the records, one after the other. Where none follows, a length was wrong: the next magic after the
-    last head is the next record, for no payload holds one."""
+    """Offsets of the records, one after the other. Where no record follows, a length was wrong: the next record begins
+    at the next magic after the last head, because no payload holds the magic."""
     offsets = array("q")
-    place, after, told, size = 0, 0, 0, len(data)
+    place, after, shown, size = 0, 0, 0, len(data)
     with progress("scan", size, "bytes") as advance:
         while place + FRAME.size <= size:
             magic, length = FRAME.unpack_from(data, place)
@@ -140,14 +141,14 @@ def _scanned(data: mmap.mmap, source: RecordIO) -> Numbers:
             place += _room(length)
             if place > size:
                 place = _next_magic(data, after)
-            if place - told > 2**26:
-                advance(place - told)
-                told = place
+            if place - shown > 2**26:
+                advance(place - shown)
+                shown = place
     return np.array(offsets, dtype=np.int64)
 
 
 def _next_magic(data: mmap.mmap, start: int) -> int:
-    """Frames begin at multiples of four."""
+    """The place of the next magic at a multiple of four, where frames begin; the end of the file if there is none."""
     place = data.find(MAGIC, start)
     while place >= 0 and place % 4:
         place = data.find(MAGIC, place + 1)
@@ -178,7 +179,7 @@ def _joined(read: Callable[[int, int], bytes], offset: int) -> bytes:
 
 
 def _headers(data: mmap.mmap, offsets: Numbers) -> NDArray[np.void]:
-    """What the records at these offsets say. Gathered by blocks: a loop over millions of them takes far longer."""
+    """The headers of the records at these offsets, read by blocks: a loop over millions of them takes far longer."""
     records = np.zeros(len(offsets), dtype=RECORD)
     content = np.frombuffer(data, dtype=np.uint8)
     reach = FRAME.size + HEADER.size + 4
@@ -216,7 +217,7 @@ def _headers(data: mmap.mmap, offsets: Numbers) -> NDArray[np.void]:
 
 
 def _first_label(payload: bytes) -> tuple[int, float]:
-    """Flag and first label of a payload; a flag that reaches past its end is told by the length of the body."""
+    """Flag and first label of a payload. The length of the body shows if the flag reaches past its end."""
     if len(payload) < HEADER.size:
         return 0, 0.0
     flag, label, _, _ = HEADER.unpack_from(payload)
@@ -226,8 +227,8 @@ def _first_label(payload: bytes) -> tuple[int, float]:
 
 
 def _images(keys: Numbers, records: NDArray[np.void]) -> NDArray[np.bool_]:
-    """Which records are images, by the keys of an .idx. An empty record 0 with labels is InsightFace's: it says where
-    the images end, rounded to what float32 holds, so that a record beyond with a body is an image all the same."""
+    """Which records are images, by the keys of an .idx. A record 0 with labels and no body is InsightFace's. It says
+    where the images end, rounded to float32, so a record after that place is an image too if it has a body."""
     first = np.flatnonzero((keys == 0) & _empty(records))
     if not len(first):
         return np.ones(len(keys), dtype=bool)
@@ -235,8 +236,8 @@ def _images(keys: Numbers, records: NDArray[np.void]) -> NDArray[np.bool_]:
 
 
 def _numbered(records: NDArray[np.void]) -> tuple[Numbers, NDArray[np.bool_]]:
-    """Keys and which are images, where no .idx says: face2rec2 writes record 0 and the ranges after the images, and
-    numbers these from 1; a file without them is numbered from 0."""
+    """The keys of records without an .idx, and which of them are images. face2rec2 writes record 0 and the ranges after
+    the images, and numbers images from 1; in a file without these records images are numbered from 0."""
     empty = _empty(records)
     last = len(records) - int(np.argmin(empty[::-1])) if not empty.all() else 0
     place = np.arange(len(records))
@@ -245,13 +246,13 @@ def _numbered(records: NDArray[np.void]) -> tuple[Numbers, NDArray[np.bool_]]:
 
 
 def _empty(records: NDArray[np.void]) -> NDArray[np.bool_]:
-    """Records of labels alone; these count images, of which there may be more than there are identities."""
+    """Records that hold labels only. Their labels count images, and may be no valid identities."""
     sound = np.isin(records["problem"], (0, LABEL))
     return np.asarray(sound & (records["flag"] > 0) & (records["body"] == 0))
 
 
 def _repeated(keys: Numbers) -> NDArray[np.bool_]:
-    """Which keys stood before."""
+    """Which keys occur a second time."""
     repeated = np.ones(len(keys), dtype=bool)
     repeated[np.unique(keys, return_index=True)[1]] = False
     return repeated

@@ -1,4 +1,4 @@
-"""Where the files of a tar lie: a walk over its headers, in a sixth of the time that `tarfile` takes for it."""
+"""The places of the files in a tar: a walk over its headers, in a sixth of the time that `tarfile` takes."""
 
 import mmap
 import re
@@ -10,7 +10,7 @@ from damnatio.faces.base import UnreadableError
 BLOCK = 512
 REGULAR = b"0\x007"
 NO_CONTENT = b"123456"
-"""links, devices, folders, pipes: whatever size they state, no blocks follow"""
+"""links, devices, folders, pipes: no blocks follow them, whatever size they state"""
 MAX_NAME = 2**20
 
 
@@ -21,8 +21,8 @@ class Member(NamedTuple):
 
 
 def members(data: bytes | mmap.mmap) -> Iterator[Member]:
-    """The regular files of a tar (ustar, GNU or pax) in the order of the archive; where it is damaged, what comes
-    before, and then an UnreadableError."""
+    """The regular files of a tar (ustar, GNU or pax) in the order of the archive. A damaged archive gives the files
+    before the damage, and then an UnreadableError."""
     place, name, size = 0, "", -1
     while place + BLOCK <= len(data):
         header = data[place : place + BLOCK]
@@ -32,7 +32,7 @@ def members(data: bytes | mmap.mmap) -> Iterator[Member]:
         if length < 0 or not _sound(header):
             raise UnreadableError(f"no tar header at byte {place}, the rest is left out")
         start = place + BLOCK
-        if kind in b"LKxg":  # words about the next file
+        if kind in b"LKxg":  # the name or the size of the next file
             if length > MAX_NAME:
                 raise UnreadableError(f"a name of {length} bytes at byte {place}, the rest is left out")
             words = data[start : start + length]
@@ -57,7 +57,7 @@ def members(data: bytes | mmap.mmap) -> Iterator[Member]:
 
 
 def _number(field: bytes) -> int:
-    """Octal digits, or GNU's binary form for what they cannot hold; -1 for neither."""
+    """Octal digits, or GNU's binary form of larger numbers; -1 for neither."""
     if field[0] & 0x80:
         return int.from_bytes(field, "big") & (1 << 87) - 1
     digits = field.strip(b" \0")
@@ -68,7 +68,7 @@ def _number(field: bytes) -> int:
 
 
 def _sound(header: bytes) -> bool:
-    """The sum of all bytes, those of the sum itself taken as spaces."""
+    """Whether the checksum is right: the sum of all bytes, with the checksum itself taken as spaces."""
     return sum(header) - sum(header[148:156]) + 8 * ord(" ") == _number(header[148:156])
 
 
@@ -84,7 +84,7 @@ def _text(field: bytes) -> str:
 
 
 def _pax(words: bytes) -> dict[str, str]:
-    """Records `<length> <key>=<value>\\n`, as far as they are sound."""
+    """Records `<length> <key>=<value>\\n`, up to the first that is damaged."""
     records: dict[str, str] = {}
     place = 0  # and not the rest of the words: to copy it for each record would take the square of their length
     while place < len(words):

@@ -1,8 +1,8 @@
-"""A pickle without its dangers: lists, tuples, bytes and booleans, and nothing that runs.
+"""A safe reader of pickles: it builds lists, tuples, bytes and booleans, and runs nothing.
 
-A pickle is a program, and Python's unpickler executes it. This one knows the instructions that build these four and no
-other: there is nothing in it that could import, call or make anything else. Nor does it copy: of bytes it keeps where
-they lie, so that what it holds is small however large the file is.
+A pickle is a program, and Python's unpickler executes it. This reader knows only the instructions that build these four
+types: it cannot import, call or make anything else. It copies no bytes but keeps their places, so that its memory stays
+small for a file of any size.
 """
 
 import codecs
@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 from damnatio.faces.base import UnreadableError
 
-ONLY = "and lists, tuples, bytes and booleans alone are admitted"
+ONLY = "and only lists, tuples, bytes and booleans are admitted"
 
 
 class Span(NamedTuple):
-    """Where bytes lie. Protocol 0 of Python 2 spells them as a text with escapes."""
+    """The place of bytes in the file. Protocol 0 of Python 2 spells them as text with escapes."""
 
     offset: int
     length: int
@@ -30,22 +30,22 @@ class Span(NamedTuple):
 
 
 _ESCAPED = re.compile(rb"(?:[^\\]++|\\x[0-9a-fA-F]{2}|\\[\\'\"nrt])*+")
-"""what Python 2's repr writes"""
+"""the escapes that Python 2's repr writes"""
 
 
 def unescaped(content: bytes) -> bytes:
     if not _ESCAPED.fullmatch(content):
-        raise UnreadableError("bytes with an escape that there is not")
+        raise UnreadableError("bytes with an unknown escape")
     return bytes(codecs.escape_decode(content)[0])
 
 
 def unpickle(data: mmap.mmap) -> Any:
-    """What the pickle builds, with a Span for all bytes; an UnreadableError says what it is that is refused."""
+    """The object that the pickle builds, with a Span in place of bytes. An UnreadableError names what is refused."""
     return _Machine(data).run()
 
 
 class _Machine:
-    """The stack and the memo. Each instruction takes no more than the bytes that it consists of."""
+    """The stack and the memo. No instruction takes more memory than its own bytes."""
 
     def __init__(self, data: mmap.mmap) -> None:
         self._data, self._place = data, 0
@@ -99,7 +99,7 @@ class _Machine:
         for known in pickletools.opcodes:
             if known.code == code.decode("latin-1"):
                 raise UnreadableError(f"it holds the instruction {known.name}, {ONLY}")
-        raise UnreadableError(f"no pickle, for byte {self._place - 1} is no instruction of one")
+        raise UnreadableError(f"no pickle: byte {self._place - 1} is no instruction")
 
     # --- the stack ---------------------------------------------------------------------------------------------------
 
@@ -122,7 +122,8 @@ class _Machine:
         self._stack.append(line == b"01")
 
     def _push_name(self, width: int) -> None:
-        """Text comes before what a pickle would import, which is refused by its name; so is any that stays."""
+        """Text names what a pickle would import, and the import is refused by that name. Other text is refused later:
+        it is neither an image nor a label."""
         length = self._number(width)
         self._stack.append(self._take(length).decode(errors="replace"))
 
@@ -137,7 +138,7 @@ class _Machine:
 
     def _extend(self, values: list[Any]) -> None:
         if not self._stack or not isinstance(self._stack[-1], list):
-            raise UnreadableError("it adds to what is no list")
+            raise UnreadableError("it appends to something that is no list")
         self._stack[-1].extend(values)
 
     def _remember(self, number: int) -> None:
@@ -147,12 +148,12 @@ class _Machine:
 
     def _recall(self, number: int) -> None:
         if number not in self._memo:
-            raise UnreadableError("it refers to what it does not hold")
+            raise UnreadableError("it refers to an object that it never stored")
         self._stack.append(self._memo[number])
 
     def _pop(self, mark: bool = False) -> Any:
         if not self._stack or (self._stack[-1] is _MARK and not mark):
-            raise UnreadableError("it takes what it never put down")
+            raise UnreadableError("it takes an object that is not there")
         return self._stack.pop()
 
     # --- the bytes ---------------------------------------------------------------------------------------------------
@@ -178,15 +179,15 @@ class _Machine:
     def _decimal(self) -> int:
         line = self._line()
         if not line.isdigit() or len(line) > 9:
-            raise UnreadableError("a place that is no number")
+            raise UnreadableError("the place of an object is no number")
         return int(line)
 
 
 _MARK = object()
-"""where the items of a list or tuple begin on the stack"""
+"""marks where the items of a list or tuple begin on the stack"""
 
 
 def _word(name: Any) -> str:
-    """The name of a module or function as it may stand in a sentence."""
+    """The name of a module or function, shortened and printable, for a sentence."""
     text = name.decode(errors="replace") if isinstance(name, bytes) else name if isinstance(name, str) else "?"
     return "".join(letter if letter.isprintable() else "?" for letter in text[:80])

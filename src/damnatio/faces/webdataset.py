@@ -1,7 +1,7 @@
 """WebDataset shards: tar files in which the files of one key make one sample, `key.jpg` beside `key.cls`.
 
-The library reads such shards as streams. Here each is walked once for the places of its files, and any image is then
-read by its place, so that identities can be sampled and a run resumed.
+The WebDataset library reads shards as streams. This source walks over each shard once and stores the places of its
+files. Then it can read any image by its place, so that identities can be sampled and a run resumed.
 """
 
 import glob
@@ -27,7 +27,7 @@ from damnatio.support.progress import progress
 from damnatio.support.tables import Table
 
 SAMPLE = re.compile(r"((?:.*/)?[^./]+)\.([^/]+)", re.DOTALL)
-"""key and ending: the key is the path up to the first dot of the file's name"""
+"""key and ending of a file: the key is the path up to the first dot of the file's name"""
 IMAGES = {ending.removeprefix(".") for ending in ENDINGS}
 LABELS = ("cls", "json", "txt")
 JSON_KEYS = ("identity", "label", "class")
@@ -37,7 +37,7 @@ UNLABELLED = "an image without a label"
 
 @SOURCES.register("webdataset")
 class WebDataset(EncodedSource):
-    """Tar shards of WebDataset: image and label of a key side by side."""
+    """Tar shards of WebDataset: the image and the label of a key are files side by side."""
 
     class Settings(EncodedSettings):
         source: Literal["webdataset"]
@@ -45,7 +45,7 @@ class WebDataset(EncodedSource):
 
     @cached_property
     def _shards(self) -> list[str]:
-        """The one shard, those of a folder, or those that a pattern such as `data/train-*.tar` matches."""
+        """One shard, the shards of a folder, or the shards that a pattern such as `data/train-*.tar` matches."""
         path = os.path.expanduser(self.settings.path)
         if os.path.exists(path) and not os.path.isdir(path):
             need_regular(path)
@@ -69,7 +69,7 @@ class WebDataset(EncodedSource):
                 title = os.fsencode(os.path.relpath(shard, above)).decode(errors="replace").removesuffix(".tar")
                 for name, identity, image in self._samples(shard, title):
                     names.append(name)
-                    identities.append(known.setdefault(identity, identity))  # one string an identity, not one a row
+                    identities.append(known.setdefault(identity, identity))  # one string per identity, not one per row
                     shards.append(number)
                     offsets.append(image.offset)
                     lengths.append(image.length)
@@ -78,7 +78,7 @@ class WebDataset(EncodedSource):
             what = "images without labels" if self.skipped else "no images"
             raise DamnatioError(
                 f"The shards at {self.settings.path} hold {what}: <key>.jpg is expected beside <key>.cls, .json or "
-                ".txt. A tar of folders of identities is read as a folder, unpacked."
+                ".txt. Unpack a tar of folders of identities, and name the folder."
             )
         columns = {"image": names, "identity": identities}
         places = {"shard": np.array(shards), "offset": np.array(offsets), "length": np.array(lengths)}
@@ -98,7 +98,7 @@ class WebDataset(EncodedSource):
         try:
             data = mapped(shard)
             if data[:2] == b"\x1f\x8b":
-                raise UnreadableError("packed by gzip: unpack it, no image can be found in it without the ones before")
+                raise UnreadableError("packed by gzip: unpack it, its images cannot be read one by one")
             for member in members(data):
                 match = SAMPLE.fullmatch(member.name)
                 if not match:
@@ -133,7 +133,7 @@ def _identity(data: bytes | mmap.mmap, labels: Mapping[str, Member]) -> str:
             try:
                 text = data[offset : offset + length].decode()
                 identity = _named(json.loads(text)) if ending == "json" else text.strip()
-                identity.encode()  # JSON can spell what no UTF-8 can
+                identity.encode()  # JSON can spell characters that UTF-8 cannot
             except (ValueError, RecursionError):
                 raise UnreadableError(f"a .{ending} that is not UTF-8 text" + " of JSON" * (ending == "json")) from None
             if identity:

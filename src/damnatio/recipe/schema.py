@@ -59,7 +59,7 @@ class PartitionSettings(Section):
     development_min_images: Count | None = Field(None, description="of the development set, likewise")
     forget_min_images: int = Field(4, ge=2, description="capture instances of a forget identity")
     pools: dict[Literal["F", "R", "T", "D"], str] | None = Field(
-        None, description="by partition: the part of a collection of sources that it is drawn from; unset: all faces"
+        None, description="the pool of a collection that a partition is drawn from; unset: that of R, or all faces"
     )
     forget_train: Share = Field(0.8, description="share of a forget identity's images on which the losses operate")
 

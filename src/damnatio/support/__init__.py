@@ -1,1 +1,1 @@
-"""What every room uses: tables, arrays, files, registries, errors, progress, devices."""
+"""Support for every stage and part: tables, arrays, files, manifests, registries, errors, progress, devices."""

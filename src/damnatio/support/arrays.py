@@ -18,7 +18,7 @@ from damnatio.support.tables import Column
 
 
 def write_arrays(arrays: Mapping[str, Column], path: Path) -> None:
-    """Arrays to a safetensors file, atomically."""
+    """Write arrays to a safetensors file, atomically."""
     with atomic_file(path) as temporary:
         try:
             save_numpy(dict(arrays), temporary)
@@ -27,15 +27,16 @@ def write_arrays(arrays: Mapping[str, Column], path: Path) -> None:
 
 
 def save_tensors(tensors: dict[str, Tensor], path: Path, metadata: dict[str, str] | None = None) -> None:
-    """Tensors to a safetensors file, atomically."""
+    """Write tensors to a safetensors file, atomically."""
     with atomic_file(path) as temporary:
         try:
             save_file({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, temporary, metadata)
-        except SafetensorError as error:  # a full disk, for one, is told as any other file would tell it
+        except SafetensorError as error:  # a full disk is reported as for any other file
             raise OSError(str(error)) from error
 
 
 def read_tensors(path: Path) -> dict[str, Any]:
+    """The tensors of a safetensors file by name; a file of a finished output is checked against its hash first."""
     try:
         tensors: dict[str, Any] = load_file(checked(path))
     except (OSError, SafetensorError) as error:

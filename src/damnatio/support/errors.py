@@ -5,11 +5,11 @@ from difflib import get_close_matches
 
 
 class DamnatioError(Exception):
-    """Bad input or an impossible request. The command line prints its text alone and exits with 2."""
+    """Bad input or an impossible request. The command line prints only its text and exits with 2."""
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """A hint for a misspelt name: ` Did you mean 'x'?`, or the known names where none is near."""
+    """A hint for a misspelt name: ` Did you mean 'x'?`, or the list of known names if none is similar."""
     names = sorted(known)
     close = get_close_matches(word, names, n=1, cutoff=0.6)
     if close:

@@ -1,4 +1,9 @@
-"""Files that a person names. Only regular ones are opened: a pipe waits for its writer, a device may have no end."""
+"""Files: which ones are opened, how they are written, and how they are known by their hashes.
+
+Opening: only regular files are read, because a pipe waits for its writer and a device may have no end.
+Writing: every file is written under another name and renamed when it is whole, so that a file is never half written.
+Hashing: a process hashes a file once, as long as the file keeps its size and time.
+"""
 
 import hashlib
 import json
@@ -14,36 +19,68 @@ from typing import Any
 from damnatio.support.errors import DamnatioError
 from damnatio.support.progress import progress
 
-_KINDS = {
+KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a named pipe",
     stat.S_IFSOCK: "a socket",
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
+LONG = 1 << 28
+"""bytes of a file from which on hashing shows its progress"""
+PIECE = 1 << 20
+"""bytes of a long file that are hashed at once"""
+YOUNG = 50_000_000
+"""nanoseconds in which a file may change twice and keep its time: the hash of a file this young is not remembered"""
+
+_UMASK = os.umask(0)
+os.umask(_UMASK)
+_DIGESTS: dict[tuple[int, int, int, int], str] = {}
+"""hashes of this process, by device, node, size and time of the file"""
+
+
+# --- opening ---------------------------------------------------------------------------------------------------------
 
 
 def irregular(path: str | Path) -> str:
-    """What lies at the path if it is no regular file, such as "a named pipe"; "" if it is one, or nothing is there."""
+    """The kind of what lies at the path, such as "a named pipe"; "" if it is a regular file or nothing is there."""
     try:
         mode = os.stat(path).st_mode
-    except (OSError, ValueError):  # opening it will tell
+    except (OSError, ValueError):  # the caller gets the same error when it opens the file, and reports it
         return ""
-    return "" if stat.S_ISREG(mode) else _KINDS.get(stat.S_IFMT(mode), "no regular file")
+    return "" if stat.S_ISREG(mode) else KINDS.get(stat.S_IFMT(mode), "no regular file")
 
 
 def need_regular(path: str | Path, what: str = "") -> None:
-    """Refuse what is no regular file; `what` is put before its name."""
+    """Refuse a path that is no regular file. `what` stands before the path in the sentence."""
     if kind := irregular(path):
         raise DamnatioError(f"{what + ' ' if what else ''}{path} is {kind}, and only regular files are read.")
 
 
-LONG, PIECE = 1 << 28, 1 << 20
-"""bytes from which on hashing shows its progress, and bytes hashed at once"""
+# --- writing ---------------------------------------------------------------------------------------------------------
 
 
-YOUNG = 50_000_000
-"""nanoseconds in which a file may change twice and bear one time: the hash of so young a file is not remembered"""
+def write_atomically(path: Path, content: bytes | str) -> None:
+    """Write a file. Whenever the machine stops, the file has either its old content or its new one."""
+    with atomic_file(path) as temporary:
+        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+@contextmanager
+def atomic_file(path: Path) -> Iterator[Path]:
+    """A temporary path to write to. At the end of the block it replaces `path`, after its content is on the disk."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        yield temporary
+        temporary.chmod(0o666 & ~_UMASK)  # some writers make files that only their owner can read
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+# --- hashing ---------------------------------------------------------------------------------------------------------
 
 
 def content_key(content: Any) -> str:
@@ -52,32 +89,8 @@ def content_key(content: Any) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
 
-def write_atomically(path: Path, content: bytes | str) -> None:
-    """The file is either what it was or what it shall be, whenever the machine stops."""
-    with atomic_file(path) as temporary:
-        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
-
-
-@contextmanager
-def atomic_file(path: Path) -> Iterator[Path]:
-    """A path to write to, that takes the place of `path` when it is whole and on the disk."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        yield temporary
-        temporary.chmod(0o666 & ~_UMASK)  # some writers keep their files to themselves
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-_UMASK = os.umask(0)
-os.umask(_UMASK)
-
-
 def digest_of(path: Path) -> str:
-    """The SHA-256 of a file. A process reads a file for it once, as long as the file keeps its size and time."""
+    """The SHA-256 of a file."""
     with path.open("rb") as file:
         status = os.fstat(file.fileno())
         mark = status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
@@ -87,9 +100,6 @@ def digest_of(path: Path) -> str:
     if time.time_ns() - status.st_mtime_ns > YOUNG:
         _DIGESTS[mark] = digest
     return digest
-
-
-_DIGESTS: dict[tuple[int, int, int, int], str] = {}
 
 
 def _hashed(file: BufferedReader, size: int, name: str) -> str:

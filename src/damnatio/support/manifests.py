@@ -1,4 +1,7 @@
-"""The manifest of a stage's output: the hash of each of its files, checked when a file is read."""
+"""The manifest of a stage's output: it names the hash of each of its files, and a file is checked when it is read.
+
+`workspace.py` writes manifests. This module reads them, for every module that opens a file of a finished output.
+"""
 
 import json
 from pathlib import Path
@@ -7,30 +10,31 @@ from typing import Any
 from damnatio.support.errors import DamnatioError
 from damnatio.support.files import digest_of
 
-MANIFEST, CHECKPOINT, LOCK = "stage.json", "checkpoint.safetensors", ".lock"
-
-
+MANIFEST = "stage.json"
+CHECKPOINT = "checkpoint.safetensors"
+"""the file from which an unfinished training goes on: never part of an output, and deleted when the output is whole"""
 LOG = ".jsonl"
-"""the ending of files that say how a result was reached: hashed, and no part of an output's content"""
+"""the ending of files that say how a result was reached: their hashes are in the manifest, but not in the hash of the
+output's content"""
 CACHES = ("pixels.npy",)
-"""files that may be deleted or never written, as their content can be had again: no part of an output's content"""
+"""files that may be deleted or never written, because they can be made again: not in the hash of the content"""
 
 
 def checked(path: Path) -> Path:
-    """The path, of a file to be read: one that belongs to the output of a stage must be as the stage wrote it. Files
-    that no manifest lies beside, and files beside those of a stage, are nobody's and pass."""
+    """The path of a file that is about to be read. A file that a manifest beside it names must be as its stage wrote
+    it, else it is refused. A file that no manifest names is returned unchecked."""
     manifest_file = path.parent / MANIFEST
     try:
         manifest = json.loads(manifest_file.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         return path
     except (ValueError, RecursionError):
-        raise _refused(f"{manifest_file} is damaged, and it has to vouch for {path.name}", path) from None
+        raise _refused(f"{manifest_file} is damaged, so {path.name} cannot be checked", path) from None
     if not (isinstance(manifest, dict) and {"key", "stage"} <= manifest.keys()):
-        return path  # of another program
+        return path  # a file of that name by another program
     files = _files_of(manifest)
     if files is None:
-        raise _refused(f"Nothing vouches for {path}: {manifest_file} has no hashes, as in older versions", path)
+        raise _refused(f"{path} cannot be checked: {manifest_file} has no hashes, as in older versions", path)
     if path.name not in files:
         return path
     if not path.is_file():
@@ -43,13 +47,13 @@ def checked(path: Path) -> Path:
 
 def _refused(fault: str, path: Path) -> DamnatioError:
     return DamnatioError(
-        f"{fault}. Delete the folder {path.parent} and run the recipe again: it will be made anew. (A copy of the "
+        f"{fault}. Delete the folder {path.parent} and run the recipe again: the run makes it anew. (A copy of the "
         f"folder can be used as it is once its {MANIFEST} is deleted.)"
     )
 
 
 def _files_of(manifest: Any) -> dict[str, dict[str, Any]] | None:
-    """The size and hash of each file of an output; None where a manifest does not have them."""
+    """The size and hash of each file of an output; None if the manifest does not have them."""
     files = manifest.get("files") if isinstance(manifest, dict) else None
     if not isinstance(files, dict):
         return None
@@ -58,7 +62,7 @@ def _files_of(manifest: Any) -> dict[str, dict[str, Any]] | None:
 
 
 def manifest_of(folder: Path) -> dict[str, Any]:
-    """The manifest of the output in a folder; empty where there is no whole output."""
+    """The manifest of the output in a folder; empty if the folder holds no whole output."""
     try:
         manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_bytes())
     except (OSError, ValueError, RecursionError):

@@ -1,16 +1,16 @@
-"""One live line for long work: done of total, speed, time left. Silent where nobody is watching."""
+"""One live line for long work: done of total, speed, time left. Nothing is written unless stderr is a terminal."""
 
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 Advance = Callable[..., None]
-"""advance(n, note="..."): n more units are done; the note stands at the end of the line."""
+"""advance(n, note="..."): n more units are done; the line ends with the note"""
 
 
 @contextmanager
 def progress(title: str, total: int, unit: str, done: int = 0) -> Iterator[Advance]:
-    """A live line on a terminal, nothing elsewhere (logs and pipes stay quiet). `done` units are there already."""
+    """A live line on a terminal, nothing in logs and pipes. `done` units were finished before."""
     if not sys.stderr.isatty():
         yield lambda n, note="": None
         return

@@ -1,4 +1,8 @@
-"""Tables on disk and in memory: Parquet files and dictionaries of equally long columns."""
+"""Tables on disk and in memory: Parquet files, and named columns of one length.
+
+Throughout the program, `codes` are identity numbers: `codes[i]` is the number 0, 1, 2 ... of the identity of item i,
+which is its place among the sorted names (`codes_of`). Arrays hold codes where a table holds names.
+"""
 
 import csv
 import math
@@ -38,10 +42,11 @@ class Table:
         return self.columns[name]
 
     def where(self, mask: Column) -> "Table":
+        """The rows of a mask, or the rows at these places in this order."""
         return Table({name: column[mask] for name, column in self.columns.items()})
 
     def sorted_by(self, *names: str) -> "Table":
-        """The rows by the first of these columns, then by the next; strings as Python orders them."""
+        """The rows sorted by the first of these columns, then by the next; strings as Python orders them."""
         keys = pa.table({name: pa.array(self.columns[name]) for name in names})
         return self.where(pc.sort_indices(keys, [(name, "ascending") for name in names]).to_numpy())
 
@@ -68,12 +73,12 @@ class Table:
 
     @staticmethod
     def read_metadata(path: Path) -> dict[str, str]:
-        """What `write` was given as metadata."""
+        """The metadata that `write` was given."""
         found = pq.read_schema(path).metadata or {}
         return {key.decode(errors="replace"): value.decode(errors="replace") for key, value in found.items()}
 
     def write_csv(self, path: Path) -> None:
-        """For people and spreadsheets; a number that is none is left empty."""
+        """A CSV file for people and spreadsheets; NaN is left empty."""
         with atomic_file(path) as temporary, open(temporary, "w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(self.columns)
@@ -104,14 +109,14 @@ def need_rows(path: Path) -> None:
 
 def _column(values: Sequence[Any] | Column) -> Column:
     if not isinstance(values, np.ndarray) and len(values) and all(isinstance(value, str) for value in values):
-        return np.array(values, dtype=object)  # NumPy's own strings lose what ends in zeros
+        return np.array(values, dtype=object)  # NumPy's own strings lose trailing NULs
     column = np.asarray(values)
     return column.astype(object) if column.dtype.kind in "US" else column
 
 
 def from_arrow(column: Any) -> Column:
-    """An Arrow column as an array. Equal strings are one object, which at millions of rows decides what fits; not where
-    the first thousands are all different, as names of images are."""
+    """An Arrow column as an array. Equal strings become one object, so that millions of rows fit into memory; a column
+    whose first thousands of strings all differ, such as names of images, is converted directly."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     some = column.slice(0, 10_000)
@@ -122,13 +127,12 @@ def from_arrow(column: Any) -> Column:
 
 
 def codes_of(values: Column) -> tuple[NDArray[np.int64], Column]:
-    """Each value's place among the sorted distinct values, and those values."""
+    """The code of each value, which is its place among the sorted distinct values; and those values."""
     if values.dtype != object:
         distinct, codes = np.unique(values, return_inverse=True)
         return codes.astype(np.int64), distinct
-    encoded = pa.array(
-        values, pa.string()
-    ).dictionary_encode()  # strings by hash: sorting millions of objects takes far longer
+    # Arrow finds the distinct strings by hash; sorting millions of objects takes far longer.
+    encoded = pa.array(values, pa.string()).dictionary_encode()
     distinct = encoded.dictionary.to_numpy(zero_copy_only=False)
     order = pc.sort_indices(encoded.dictionary).to_numpy()
     place = np.empty(len(order), dtype=np.int64)

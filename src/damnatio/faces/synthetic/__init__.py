@@ -1,4 +1,4 @@
-"""Rendered faces, never photographed: the embedded default. Identities, capture instances and shots by a seed."""
+"""Rendered faces, the source that needs no data: a seed decides identities, capture instances and shots."""
 
 from typing import Any, Literal
 
@@ -32,7 +32,7 @@ class Synthetic(FaceSource):
         return None
 
     def index(self) -> Table:
-        """As on the web, most identities have few images and some have many: 1 + geometric above the least number."""
+        """As on the web, most identities have few images and some have many: geometric above `min_instances`."""
         s: Synthetic.Settings = self.settings
         rng = np.random.default_rng([s.seed, 0])
         extra = max(s.instances - s.min_instances, 0)

@@ -1,7 +1,7 @@
-"""Who a synthetic face is, how it was captured, what one shot adds: all that an image has one number of.
+"""The parameters of synthetic faces, one number per image: of the identity, of its capture, and of the shot.
 
-Every number is a hash of (seed, level, identity, instance, shot, parameter), never the next draw of a stream, so that
-an image depends on nothing else in its batch. Lengths are in decimetres of a head whose x points to the image's right,
+Every number is a hash of (seed, level, identity, instance, shot, parameter) and no draw from a stream, so that an image
+does not depend on the others of its batch. Lengths are in decimetres of a head whose x points to the image's right,
 y up and z to the camera, with the eyes at y = 0; angles are in radians; rates and mixes lie in 0..1.
 """
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 F32 = NDArray[Any]
-"""float32 throughout: the type checker loses that at the first product with a number."""
+"""always float32; the type checker loses that at the first product with a number"""
 U64 = NDArray[np.uint64]
 I64 = NDArray[np.int64]
 Number = F32 | float
@@ -101,7 +101,7 @@ class Params(dict[str, F32]):
 
 
 class _Some(Params):
-    """Columns are cut when they are asked for: few of them ever are."""
+    """The parameters of some images. A column is cut when it is first used, because few are."""
 
     def __init__(self, whole: Params, images: slice | NDArray[np.intp]) -> None:
         super().__init__()
@@ -145,7 +145,7 @@ class _Draw:
         return low + (high - low) * unit
 
     def bell(self, mean: float = 0.0, spread: float = 1.0) -> F32:
-        """Nearly normal, by the sum of four uniforms: no tail beyond 3.5 spreads, so no monsters."""
+        """Nearly normal: the sum of four uniforms, which has no tail beyond 3.5 spreads."""
         quarters = self.words().view(np.uint16).astype(np.float32) / 2**16
         unit: F32 = 3**0.5 * (quarters.sum(1, keepdims=True) - 2)
         return mean + spread * unit
@@ -174,7 +174,7 @@ def _blend(a: F32, b: Sequence[float], share: F32) -> F32:
 
 
 def _cos_sin(angle: F32) -> tuple[F32, F32]:
-    """In double precision, so that the last bit does not depend on how a machine, or a batch, vectorises them."""
+    """In double precision, so that the last bit does not depend on how a machine or a batch is vectorised."""
     wide = angle.astype(np.float64)
     return np.cos(wide).astype(np.float32), np.sin(wide).astype(np.float32)
 
@@ -234,7 +234,7 @@ def identity(seed: int, identities: I64) -> Params:
 
 
 def instance(seed: int, identities: I64, instances: I64) -> Params:
-    """What one capture adds to a person: pose, expression, light, camera, surroundings, things worn."""
+    """The parameters of a capture: pose, expression, light, camera, surroundings, things worn."""
     draw = _Draw(key(seed, 2, identities, instances))
     p = Params()
     p["yaw"] = np.clip(draw.bell(0, 0.25), -0.61, 0.61)
@@ -274,7 +274,7 @@ def instance(seed: int, identities: I64, instances: I64) -> Params:
 
 
 def shot(seed: int, identities: I64, instances: I64, shots: I64) -> Params:
-    """What moves between the shots of one burst: under a pixel of shake, as shares of the frame."""
+    """The differences between the shots of one burst: less than a pixel of shake, as shares of the frame."""
     draw = _Draw(key(seed, 3, identities, instances, shots))
     p = Params(shake_x=draw.uniform(-0.0008, 0.0008), shake_y=draw.uniform(-0.0008, 0.0008))
     p.update(shake_roll=draw.uniform(-0.0015, 0.0015), shake_zoom=draw.uniform(0.999, 1.001))
@@ -290,7 +290,7 @@ def face(seed: int, identities: I64, instances: I64, shots: I64) -> Params:
 
 
 def express(f: Params) -> None:
-    """Let the expression act on the traits, and a cap on the hair."""
+    """Apply the expression to the traits, and the cap to the hair."""
     f["cheek_up"] = smile = np.clip(f.smile, 0, 1)
     f["mouth_width"] = f.mouth_width * (1 + 0.2 * smile)
     f["mouth_open"] = f.mouth_open + 0.07 * np.clip(smile - 0.5, 0, 1)
@@ -307,7 +307,7 @@ def express(f: Params) -> None:
         f[name] = f[name] + f.cap * (value - f[name])
 
 
-# Solids. A quadric is kept as nine columns: what a ray at the camera's (X, Y) needs to find its depth Z.
+# Solids. A quadric is kept as nine columns, from which the depth Z of a ray at the camera's (X, Y) follows.
 
 
 def bump(x: F32, y: F32, cx: Number, cy: Number, rx: Number, ry: Number) -> F32:

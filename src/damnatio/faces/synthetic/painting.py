@@ -67,7 +67,7 @@ def _beard(f: Params, canvas: F32, x: F32, y: F32, soft: F32) -> None:
 
 
 def _mouth(f: Params, canvas: F32, x: F32, y: F32, soft: F32) -> None:
-    """Each lip follows a parabola, and they part around the line between them."""
+    """Each lip follows a parabola, and the lips part around the line between them."""
     across = x * (1 / f.mouth_width)
     arch = 1 - across * across
     s = y - f.mouth_y + 0.5 * f.mouth_open - f.lip_corner * (1 - arch)
@@ -130,7 +130,7 @@ def _glasses(f: Params, canvas: F32, x: F32, y: F32, soft: F32) -> None:
     lay(canvas, f.rim, np.maximum(arms, soft_step(0.35 - np.abs(r - 1), 0.35)))
 
 
-_DARK = rgb(0.62, 0.5, 0.47)  # what a shadow takes from skin
+_DARK = rgb(0.62, 0.5, 0.47)  # the share of its colour that skin keeps in a shadow
 _FEATURES: tuple[tuple[Callable[[Params, F32, F32, F32, F32], None], Box, str], ...] = (
     (_complexion, CHEEKS, ""),
     (_freckles, _FACE, "freckles"),
@@ -140,11 +140,11 @@ _FEATURES: tuple[tuple[Callable[[Params, F32, F32, F32, F32], None], Box, str], 
     (_eyes, EYES, ""),
     (_glasses, _GLASSES, "glasses"),
 )
-"""How to paint a feature, where, and the trait of those who have it, if not all do."""
+"""of each feature: the function that paints it, its box, and the trait of the faces that have it ("" if all have it)"""
 
 
 def paint(f: Params, X: F32, Y: F32, Z: F32, side: int, soft: F32) -> F32:
-    """Colours [3, n, samples] of skin at depth Z, and of all that lies in it."""
+    """Colours [3, n, samples] of the skin at depth Z and of the features on it."""
     x, y = on_face(f, X, Y, Z)
     colours = np.empty((3, *x.shape), dtype=np.float32)
     colours[:] = f.skin
@@ -158,7 +158,7 @@ def paint(f: Params, X: F32, Y: F32, Z: F32, side: int, soft: F32) -> F32:
 
 
 def dress(f: Params, colours: F32, X: F32, Y: F32, Z: F32, side: int) -> None:
-    """Set hair and clothes into the scene, where they are nearest."""
+    """Paint hair and clothes where they are nearest to the camera."""
     scalp, body = Patch(side, _SCALP), Patch(side, NECK)
     shell, cover, tone = hair_shell(f, *(scalp.cut(a) for a in (X, Y, Z)))
     some = f.who("hair_length")
@@ -179,7 +179,7 @@ def dress(f: Params, colours: F32, X: F32, Y: F32, Z: F32, side: int) -> None:
 
 
 def backdrop_of(f: Params, size: int) -> F32:
-    """Colours [3, n, size * size] of what is out of focus behind: a gradient and blobs."""
+    """Colours [3, n, size * size] of the background, which is out of focus: a gradient and blobs."""
     at = (np.arange(size, dtype=np.float32) + 0.5) / size - 0.5
     x, y = np.tile(at, size)[None], np.repeat(at, size)[None]
     canvas: F32 = f.backdrop + np.clip(x * f.backdrop_x + y * f.backdrop_y + 0.5, 0, 1) * (f.backdrop_to - f.backdrop)

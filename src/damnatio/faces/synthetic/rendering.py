@@ -1,8 +1,8 @@
-"""Parameters of a face to pixels: quadrics and bumps in three dimensions, seen by a distant camera.
+"""From the parameters of a face to its pixels: quadrics and bumps in three dimensions, seen by a distant camera.
 
 A head is an ellipsoid whose radius swells and sinks with bumps (jaw, chin, cheekbones, brow), joined smoothly with the
-quadrics of nose, ears and neck, under a shell of hair. Rays meet each in closed form, so an image is some hundred
-elementwise operations on arrays [images, samples]: the same bits whatever the batch, its order or the threads.
+quadrics of nose, ears and neck, under a shell of hair. Rays meet each of them in closed form, so an image takes some
+hundred elementwise operations on arrays [images, samples]: the same bits for any batch, order or number of threads.
 """
 
 import os
@@ -38,11 +38,11 @@ def render(seed: int, identities: I64, instances: I64, shots: I64, size: int) ->
         anatomy.pose(face)
         for i in range(0, len(grain), step):
             some = slice(i, min(i + step, len(grain)))
-            part = face.among(some)
-            faces[start + some.start : start + some.stop] = _develop(part, _expose(part, size), grain[some])
+            chunk = face.among(some)
+            faces[start + some.start : start + some.stop] = _develop(chunk, _expose(chunk, size), grain[some])
 
-    # glibc hands memory back to the system after every chunk, and fetches it page by page for the next, until it has
-    # once seen a block as large as this one freed.
+    # glibc returns memory to the system after every chunk and fetches it page by page for the next, until a block as
+    # large as this one was freed once.
     np.empty(31 * 2**20, dtype=np.uint8)
     with ThreadPoolExecutor(workers) as pool:
         list(pool.map(fill, range(0, count, block)))
@@ -53,7 +53,7 @@ def render(seed: int, identities: I64, instances: I64, shots: I64, size: int) ->
 
 
 def _slope(grid: F32, axis: int) -> F32:
-    """The gradient along an axis from both neighbours, leaning to the flatter: a silhouette is no slope."""
+    """The gradient along an axis from both neighbours. The flatter side weighs more: a silhouette is no slope."""
     d = np.diff(grid, axis=axis)
     ahead, behind = (d[:, 1:], d[:, :-1]) if axis == 1 else (d[:, :, 1:], d[:, :, :-1])
     p, q = ahead * ahead, behind * behind
@@ -66,7 +66,7 @@ def _slope(grid: F32, axis: int) -> F32:
 
 
 def _shadows(f: Params, Z: F32, side: int, gap: F32) -> tuple[F32, F32]:
-    """How much of the lamp, and of the sky, each sample [n, side * side] sees past what stands around it."""
+    """The shares of the lamp and of the sky that each sample [n, side * side] sees past its surroundings."""
     row, column = np.divmod(np.arange(side * side), side)
     plane = np.sqrt(f.light_x * f.light_x + f.light_y * f.light_y) + 1e-3
     cast = np.zeros_like(Z)
@@ -99,7 +99,7 @@ def _illuminate(f: Params, colours: F32, Z: F32, side: int, gap: F32) -> None:
     up *= norm
     sky *= 0.75 - 0.3 * up
     colours *= colours  # the camera's curve is a square root
-    for i, bleed in enumerate((0.30, 0.18, 0.14)):  # red light wanders furthest under the skin
+    for i, bleed in enumerate((0.30, 0.18, 0.14)):  # red light travels furthest under the skin
         shade = facing * (1 / (1 + bleed))
         shade += bleed / (1 + bleed)
         np.clip(shade, 0, 1, out=shade)
@@ -114,7 +114,7 @@ def _illuminate(f: Params, colours: F32, Z: F32, side: int, gap: F32) -> None:
 
 
 def _expose(f: Params, size: int) -> F32:
-    """Light [3, n, size * size] that reaches the sensor, from two by two samples a pixel."""
+    """Light [3, n, size * size] that reaches the sensor, from two by two samples per pixel."""
     side = 2 * size
     a, b, X0, Y0 = f.camera
     at = (np.arange(side, dtype=np.float32) + 0.5) / side
@@ -133,7 +133,7 @@ def _expose(f: Params, size: int) -> F32:
 
 
 def _develop(f: Params, light: F32, key: U64) -> NDArray[np.uint8]:
-    """What the camera makes of the light: exposure, colour balance, tone curve, blur, noise and a JPEG file."""
+    """The image that a camera makes of the light: exposure, colour balance, tone curve, blur, noise, JPEG."""
     import simplejpeg
 
     n, size = light.shape[1], round(light.shape[2] ** 0.5)
@@ -153,7 +153,7 @@ def _develop(f: Params, light: F32, key: U64) -> NDArray[np.uint8]:
             sides = pad[:, :, :-2] + pad[:, :, 2:] if axis == 2 else pad[..., :-2] + pad[..., 2:]
             v = v + weight * (sides - 2 * v)
 
-    # Four bytes of a hash make one nearly normal number; the brighter, the noisier.
+    # Four bytes of a hash make one nearly normal number. Brighter pixels get more noise.
     count = size * size * 3
     counter = np.arange((count + 1) // 2, dtype=np.uint64)
     counter *= anatomy.STRIDE

@@ -1,6 +1,6 @@
-"""Where rays meet a head: quadrics and bumps, each in closed form, and the soft edges that everything is drawn with.
+"""The surfaces of a head: quadrics and bumps that rays meet in closed form, and the soft edges of all that is drawn.
 
-Polynomials and square roots only, which every machine rounds alike.
+Only polynomials and square roots are used, which every machine rounds alike.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ from damnatio.faces.synthetic.anatomy import F32, Number, Params, bump, swell
 FAR = -6.0  # depth of a ray that meets nothing
 
 Box = tuple[float, float, float, float]
-"""Top, bottom, left and right of the part of the frame where a feature can lie: the rest need not be looked at."""
+"""top, bottom, left and right of the region of the frame where a feature can lie; the rest is not computed"""
 NECK = (0.6, 1.0, 0.0, 1.0)
 EYES = (0.22, 0.6, 0.08, 0.92)
 _NOSE = (0.34, 0.78, 0.24, 0.76)
@@ -20,7 +20,7 @@ _LEFT = (0.2, 0.85, 0.0, 0.55)
 _RIGHT = (0.2, 0.85, 0.45, 1.0)
 
 
-# Building blocks: polynomials and square roots only, which every machine rounds alike.
+# Building blocks.
 
 
 def soft_step(x: F32, width: Number) -> F32:
@@ -80,13 +80,14 @@ class Patch:
         self.shape = bottom - top, right - left
 
     def cut(self, a: F32) -> F32:
-        """A copy [..., images, samples] of that part of an array [..., n, side * side]."""
-        part = a.reshape(*a.shape[:-1], self.side, self.side)[self.at]
-        return np.ascontiguousarray(part).reshape(*part.shape[:-2], self.shape[0] * self.shape[1])
+        """A copy [..., images, samples] of the box in an array [..., n, side * side]."""
+        block = a.reshape(*a.shape[:-1], self.side, self.side)[self.at]
+        return np.ascontiguousarray(block).reshape(*block.shape[:-2], self.shape[0] * self.shape[1])
 
-    def paste(self, a: F32, part: F32) -> None:
+    def paste(self, a: F32, block: F32) -> None:
+        """Write such a copy back."""
         grid = a.reshape(*a.shape[:-1], self.side, self.side)
-        grid[self.at] = part.reshape(*part.shape[:-1], *self.shape)
+        grid[self.at] = block.reshape(*block.shape[:-1], *self.shape)
 
 
 # Grids of samples.
@@ -136,7 +137,7 @@ def _aim(quadric: F32, X: F32, Y: F32) -> tuple[F32, F32]:
 
 
 def _meet(middle: F32, miss: F32, reach: F32) -> F32:
-    """Where a ray first meets a quadric; far behind all else if it does not."""
+    """The depth at which a ray first meets a quadric; far behind everything if it does not."""
     q = reach - miss
     z: F32 = np.clip(q, 0, 99)
     np.sqrt(z, out=z)
@@ -151,7 +152,7 @@ def depth_of(quadric: F32, X: F32, Y: F32) -> F32:
 
 
 def trace_of(f: Params, axis: int, X: F32, Y: F32, Z: F32) -> F32:
-    """A head coordinate of what the camera sees at (X, Y) and depth Z."""
+    """One coordinate, in the frame of the head, of the point that the camera sees at (X, Y) and depth Z."""
     at: F32 = X * f.turn[0, axis]
     at += Y * f.turn[1, axis]
     at += Z * f.turn[2, axis]
@@ -159,7 +160,7 @@ def trace_of(f: Params, axis: int, X: F32, Y: F32, Z: F32) -> F32:
 
 
 def on_face(f: Params, X: F32, Y: F32, Z: F32) -> tuple[F32, F32]:
-    """Where features are placed: (x, y) with one eye a little above the other."""
+    """The coordinates (x, y) at which features are placed, with one eye a little above the other."""
     x, y = trace_of(f, 0, X, Y, Z), trace_of(f, 1, X, Y, Z)
     y += f.skew * x * (y * 1.4 + 1)
     return x, y
@@ -167,8 +168,8 @@ def on_face(f: Params, X: F32, Y: F32, Z: F32) -> tuple[F32, F32]:
 
 def flesh(f: Params, X: F32, Y: F32, side: int) -> F32:
     """Depth of skin: head, nose, ears, neck."""
-    # The radius depends on the point met, weakly: two rounds settle it, and every other sample tells it. A ray that
-    # misses is taken at its nearest, for the radius to run on smoothly across the outline.
+    # The radius depends weakly on the point that a ray meets: two rounds settle it, and every other sample is enough. A
+    # ray that misses is taken at its nearest point, so that the radius is smooth across the outline.
     x, y = (thinned(a, side) for a in (X, Y))
     (middle, miss), radius = _aim(f.head, x, y), np.full_like(f.yaw, 1.05)
     for _ in range(2):
@@ -210,7 +211,7 @@ def _nose(f: Params, X: F32, Y: F32, Z: F32) -> F32:
 
 
 def hair_shell(f: Params, X: F32, Y: F32, Z: F32) -> tuple[F32, F32, F32]:
-    """Depth of the shell of hair, how surely it covers what lies at depth Z, and the tone of its strands."""
+    """Depth of the shell of hair, how much it covers the surface at depth Z, and the tone of its strands."""
     aim = _aim(f.shell, X, Y)
     shell = _meet(*aim, f.shell[8])
     x, y = trace_of(f, 0, X, Y, shell), trace_of(f, 1, X, Y, shell)
@@ -227,7 +228,7 @@ def hair_shell(f: Params, X: F32, Y: F32, Z: F32) -> tuple[F32, F32, F32]:
     line -= f.hairline_peak * bump(x, y, 0, f.hairline, 0.2, 1)
     np.clip(line, -0.28, 9, out=line)
     cover = soft_step(y - line + 0.05 * curls + 0.012 * strands, 0.05)
-    # A ray that enters the shell in front of the hairline and passes the head ends on the hair behind.
+    # A ray that enters the shell in front of the hairline and misses the head ends on the hair behind it.
     np.maximum(cover, (Z < FAR / 2) & (y > -0.2), out=cover)
     cover *= shell > np.maximum(Z, FAR / 2)
     cover *= 1 - f.bald
