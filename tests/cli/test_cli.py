@@ -272,7 +272,7 @@ def test_a_full_disk_keeps_what_was_finished(
 
     run = ["partitions", "demo", "--run", str(tmp_path / "run"), *tiny]
     with monkeypatch.context() as patched:
-        patched.setattr("damnatio.partitions.write", full)
+        patched.setattr("damnatio.partitions.Partitions.write", full)
         assert main(run) == 2
     assert "No space left on the disk" in capsys.readouterr().err
     assert main(run) == 0
@@ -288,7 +288,7 @@ def test_an_interruption_says_how_to_go_on(
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("damnatio.partitions.write", interrupt)
+    monkeypatch.setattr("damnatio.partitions.Partitions.write", interrupt)
     assert main(["partitions", "demo", "--run", str(tmp_path / "run"), *tiny]) == 130
     assert "the same command goes on from there" in capsys.readouterr().err
 

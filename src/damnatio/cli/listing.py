@@ -81,8 +81,8 @@ def _completion(options: argparse.Namespace) -> int:
     for verb in verbs.choices.values():
         for action in verb._actions:
             if action.dest == "recipe":
-                action.complete = recipe  # type: ignore[attr-defined]
+                action.complete = recipe
             elif action.type in (Path, folder) or action.dest == "faces":
-                action.complete = shtab.FILE  # type: ignore[attr-defined]
+                action.complete = shtab.FILE
     print(shtab.complete(top, options.shell, preamble=RECIPES[options.shell].format(names=names)))
     return 0
