@@ -128,6 +128,15 @@ def test_what_cannot_be_rechecked_gets_a_sentence(
     ):
         assert main(["recheck", *map(str, words)]) == 2
         assert sentence in capsys.readouterr().err
+    manifest_file = only(run, "7-evaluate/S1-HD-*/stage.json")
+    whole = json.loads(manifest_file.read_text())
+    for key, value in (("settings", {}), ("settings", 3), ("inputs", [])):
+        manifest_file.write_text(json.dumps({**whole, key: value}))
+        assert main(["recheck", str(run)]) == 2
+        error = capsys.readouterr().err
+        assert "does not say how its output was made" in error
+        assert error.count("\n") == 1
+    manifest_file.write_text(json.dumps(whole))
     shutil.rmtree(embeddings.parent)
     assert main(["recheck", str(run)]) == 2
     assert f"was computed from an output that is no longer in {run / '6-embed'}" in capsys.readouterr().err

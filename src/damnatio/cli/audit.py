@@ -10,8 +10,8 @@ from damnatio.cli.arguments import Verbs, folder
 from damnatio.support.errors import DamnatioError, nearest
 
 if TYPE_CHECKING:
+    from damnatio.cli.stored import Stored
     from damnatio.evaluation.measuring import Reference
-    from damnatio.evaluation.stored import Stored
     from damnatio.support.tables import Table
 
 LISTED = 20
@@ -42,7 +42,7 @@ def add(verbs: "Verbs[argparse.ArgumentParser]") -> None:
 
 def _recheck(options: argparse.Namespace) -> int:
     print(f"damnatio recheck: {options.run}", flush=True)  # torch takes seconds to import
-    from damnatio.evaluation.stored import stored_evaluations
+    from damnatio.cli.stored import stored_evaluations
 
     stored = stored_evaluations(options.run)
     if options.embeddings:

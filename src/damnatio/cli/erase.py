@@ -23,7 +23,7 @@ def add(verbs: "Verbs[argparse.ArgumentParser]") -> None:
     verb.add_argument("--method", default="HD", help="one of `damnatio ls methods` (HD)")
     verb.add_argument("--development", type=Path, metavar="SOURCE", help="strangers to calibrate on (split off RETAIN)")
     verb.add_argument("--test", type=Path, metavar="SOURCE", help="strangers to measure on (split off RETAIN)")
-    freeze = "train only what follows this cut point of the network; none: train all (a usual one without a GPU)"
+    freeze = "train only what follows this cut point; none: train all (on a GPU all, else the end of the network)"
     verb.add_argument("--freeze", metavar="POINT", default="", help=freeze)
     verb.add_argument("--resize", action="store_true", help="bring square faces of another size to the model's")
     verb.add_argument(

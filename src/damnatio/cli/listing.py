@@ -29,7 +29,7 @@ def add(verbs: "Verbs[argparse.ArgumentParser]") -> None:
     listing.add_argument("kind", choices=KINDS)
     listing.set_defaults(act=_list)
     text = "print a completion script for the shell"
-    use = """use: eval "$(damnatio completion bash)", in ~/.bashrc for every shell"""
+    use = 'In this shell: eval "$(damnatio completion bash)". In every shell: the same line in ~/.bashrc or ~/.zshrc.'
     completion = verbs.add_parser("completion", help=text, description=f"{text.capitalize()}.", epilog=use)
     completion.add_argument("shell", choices=tuple(RECIPES))
     completion.set_defaults(act=_completion)

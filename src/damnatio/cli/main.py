@@ -7,6 +7,7 @@ import argparse
 import errno
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from damnatio.cli import audit, erase, listing, models, stages
 from damnatio.cli.streams import harden
@@ -36,13 +37,21 @@ OUT_OF_MEMORY = (
 )
 
 
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """The texts of all verbs in one column: argparse forgets that verbs are indented further than options."""
+
+    def __init__(self, prog: str, **options: Any) -> None:
+        super().__init__(prog, **options)
+        self._action_max_length = 14
+
+
 def parser() -> argparse.ArgumentParser:
     """Every verb sets `act`, the function that carries it out, and `resumes` if the same command can go on later."""
     top = argparse.ArgumentParser(
         prog="damnatio",
         description="Make a face recognition model forget chosen people, and measure it.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_Help,
     )
     top.add_argument("--version", action="store_true", help="print the version and exit")
     top.set_defaults(act=None, resumes=False)

@@ -11,7 +11,7 @@ from damnatio.evaluation.rechecking import Setup
 from damnatio.partitions import FILE as PARTITIONS
 from damnatio.recipe.schema import EvaluateSettings
 from damnatio.support.errors import DamnatioError
-from damnatio.support.manifests import manifest_of
+from damnatio.support.manifests import MANIFEST, manifest_of
 from damnatio.workspace import Output
 
 
@@ -40,6 +40,16 @@ def stored_evaluations(run: Path) -> list[Stored]:
     if not evaluations:
         inside = f" Did you mean {run / 'run'}?" if (run / "run/7-evaluate").is_dir() else ""
         raise DamnatioError(f"{run} holds no finished evaluation: run a recipe there to its end first.{inside}")
+    try:
+        return _found(run, evaluations)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise DamnatioError(
+            f"A {MANIFEST} in {run} does not say how its output was made ({type(error).__name__}: {error}): run the "
+            "recipe again in another folder."
+        ) from error
+
+
+def _found(run: Path, evaluations: list[Output]) -> list[Stored]:
     shown = manifest_of(run / "report").get("inputs", {})
     reported = {name: output for name in shown if (output := _find(evaluations, shown[name]))}
     chosen = list(reported.values()) or sorted(evaluations, key=lambda output: output.manifest["made"]["finished"])
@@ -95,4 +105,4 @@ def _outputs(run: Path, stage: str) -> list[Output]:
     found: list[tuple[Path, Mapping[str, Any]]] = [
         (path, manifest_of(path)) for path in sorted((run / stage).glob("[!.]*"))
     ]
-    return [Output(path, manifest["key"]) for path, manifest in found if manifest]
+    return [Output(path, manifest["key"]) for path, manifest in found if "key" in manifest]
