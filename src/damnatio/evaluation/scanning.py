@@ -55,22 +55,6 @@ def on_grid(units: Units) -> Units:
     return snapped
 
 
-def lengths(rows: Units) -> Scores:
-    """The length of each row, its squares folded in halves: one order of sums on every processor. `np.linalg.norm`
-    promises none, and the last bit of a length decides where a component half-way between two grid points goes."""
-    found = np.empty(len(rows))
-    for part in blocks(len(rows), ROWS):
-        squares = rows[part] * rows[part]
-        while squares.shape[1] > 1:
-            half = squares.shape[1] // 2
-            folded = squares[:, :half] + squares[:, half : 2 * half]
-            if squares.shape[1] % 2:
-                folded[:, 0] += squares[:, -1]
-            squares = folded
-        found[part] = np.sqrt(squares[:, 0])
-    return found
-
-
 def dots(a: NDArray[Any], i: NDArray[Any], b: NDArray[Any], j: NDArray[Any]) -> Scores:
     """The score of each listed pair."""
     scores = np.empty(len(i))
