@@ -38,6 +38,7 @@ def _add_benchmark(verb: argparse.ArgumentParser) -> None:
 def _benchmark(options: argparse.Namespace) -> int:
     print(f"damnatio benchmark: {options.model} on {options.source}", flush=True)  # torch takes seconds to import
     from damnatio.evaluation.benchmarking import Options, as_json, benchmark, lines
+    from damnatio.recipe.files import model_settings
     from damnatio.support.files import write_atomically
 
     chosen = Options(
@@ -47,9 +48,8 @@ def _benchmark(options: argparse.Namespace) -> int:
         flip=not options.no_flip,
         batch=options.batch,
         scores=options.scores,
-        model=options.set,
     )
-    result = benchmark(options.model, options.source, chosen)
+    result = benchmark(model_settings(options.model, options.set), options.source, chosen)
     for line in lines(result):
         print(line)
     if options.scores:
