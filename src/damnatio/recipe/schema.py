@@ -53,7 +53,7 @@ class PartitionSettings(Section):
     )
     forget_min_images: int = Field(4, ge=2, description="capture instances of a forget identity")
     pools: dict[Literal["F", "R", "T", "D"], str] | None = Field(
-        None, description="by partition: the pool of a collection that it is drawn from; unset: all faces"
+        None, description="the pool of a collection that a partition is drawn from; unset: that of R, or all faces"
     )
     forget_train: Share = Field(0.8, description="share of a forget identity's images on which the losses operate")
 
@@ -107,14 +107,17 @@ class ForgetSettings(Optimisation):
 
     scales: list[Name] = Field([], min_length=1, description="unset: all that partitions.scales has")
     methods: list[Name] = ["CURE", "NG+", "PD", "HD", "CP", "EC", "OF"]
-    settings: dict[str, dict[str, Any]] = Field({}, description="by variant; `method: OF` under another name adds one")
+    settings: dict[str, dict[str, Any]] = Field(
+        {}, description="by method; `method: OF` under another name adds a variant"
+    )
     identities_per_batch: Images = 8
     images_per_identity: Images = Field(8, ge=2)
     batch_norm: Literal["train", "frozen"] = Field(
-        "train", description="train: BatchNorm follows the fine-tuning batches; frozen: it keeps the statistics of f*"
+        "train", description="whether BatchNorm follows the fine-tuning batches or keeps the statistics of f*"
     )
     freeze: str | None = Field(
-        None, description="the last cut point of f* up to which it stays as it is; only what follows is trained"
+        None,
+        description="the cut point up to which f* stays as it is: its activations there are kept, the rest is trained",
     )
 
 
