@@ -110,15 +110,19 @@ def test_verbs_that_read_a_run_refuse_what_is_damaged(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     embeddings = only(run, "6-embed/S1-HD-*/embeddings.safetensors")
-    protocol = only(run, "3-partitions/*/partitions.parquet")
-    again = ["evaluate", "demo", *SETTINGS, "--embeddings", str(embeddings), "--protocol", str(protocol)]
-    again += ["--out", str(tmp_path / "again")]
+    partitions = only(run, "3-partitions/*/partitions.parquet")
+    again = ["recheck", str(run)]
+    named = [*again, "--embeddings", str(embeddings), "--partitions", str(partitions)]
     model = only(run, "5-forget/*/model.safetensors")
     export = ["export", str(model.parent), str(tmp_path / "f.safetensors")]
     for command, file in (
         (["findings", str(run)], run / "report/results.csv"),
         (again, embeddings),
-        (again, protocol),
+        (again, partitions),
+        (again, only(run, f"{HD}/results.parquet")),
+        (again, run / "report/results.csv"),
+        (named, embeddings),
+        (named, partitions),
         (export, model),
     ):
         assert main(command) == 0

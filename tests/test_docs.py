@@ -14,8 +14,7 @@ import pytest
 from PIL import Image
 
 from damnatio.backbones import BACKBONES
-from damnatio.cli import main
-from damnatio.cli.arguments import parser
+from damnatio.cli.main import main, parser
 from damnatio.faces import SOURCES
 from damnatio.methods import METHODS
 from damnatio.recipe.files import configs, load

@@ -12,12 +12,12 @@ import pyarrow.parquet as pq
 from safetensors.numpy import save
 
 from damnatio.embedding import load_embeddings
-from damnatio.evaluation.rechecking import recheck
+from damnatio.evaluation.rechecking import Setup, recheck
 from damnatio.evaluation.score_files import read_scores, searches
 from damnatio.faces.base import Faces
 from damnatio.faces.folder import Folder
 from damnatio.recipe import files as recipes
-from damnatio.recipe.schema import Recipe
+from damnatio.recipe.schema import EvaluateSettings
 from damnatio.reporting.findings import judge, markdown
 from damnatio.reporting.report import RESULTS, WARNINGS, read_report
 from damnatio.support.manifests import MANIFEST
@@ -101,19 +101,19 @@ def _read_embeddings(path: Path) -> None:
     load_embeddings(path, _partitions())
 
 
-@cache
-def _plain() -> Recipe:
-    return recipes.load("demo", ["evaluate.replicates=0", "evaluate.operating_points=[0.1]"])
+def _setup(partitions: Path) -> Setup:
+    settings = EvaluateSettings(replicates=0, operating_points=[0.1])
+    return Setup(partitions=partitions, seed=1, settings=settings)
 
 
 def _recheck_embeddings(path: Path) -> None:
     _partitions().write(path.parent / "partitions.parquet")
-    recheck(_plain(), path, path.parent / "partitions.parquet", "", None, path.parent / "out")
+    recheck(path, _setup(path.parent / "partitions.parquet"), folder=path.parent / "out")
 
 
 def _recheck_partitions(path: Path) -> None:
     (path.parent / "embeddings.safetensors").write_bytes(_embedding_bytes())
-    recheck(_plain(), path.parent / "embeddings.safetensors", path, "", None, path.parent / "out")
+    recheck(path.parent / "embeddings.safetensors", _setup(path), folder=path.parent / "out")
 
 
 def _pixels(folder: Path) -> list[bytes]:

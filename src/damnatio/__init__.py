@@ -1,10 +1,143 @@
-"""Damnatio makes a face recognition model forget chosen people, and proves it."""
+"""Damnatio makes a face recognition model forget chosen people, and measures it.
+
+Five functions do what the command line does: `run`, `erase`, `evaluate`, `load_model` and `export`. They import what
+they need when they are called: `import damnatio` must not import torch.
+"""
 
 import os
-from importlib.metadata import version
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from damnatio.erasure.erase import Erased
+    from damnatio.evaluation.measuring import Result
+    from damnatio.models.card import Card
+
+__all__ = ["erase", "evaluate", "export", "load_model", "run"]
 
 # OpenMP reads this when torch is loaded, so it stands where nothing has loaded torch yet. By default its threads spin
 # while they wait for each other, and a run slows down several times where another process takes one of its cores.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-__version__ = version("damnatio")
+__version__: str
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> str:
+        """The version, when it is asked for: `importlib.metadata` takes longer to import than `--help` to print."""
+        if name != "__version__":
+            raise AttributeError(f"module 'damnatio' has no attribute '{name}'")
+        from importlib.metadata import version
+
+        return version("damnatio")
+
+
+AnyPath = str | os.PathLike[str]
+Say = Callable[[str], None]
+"""is given one line per finished stage, and more from long ones"""
+
+
+def run(
+    recipe: AnyPath, *, overrides: Sequence[str] = (), folder: AnyPath | None = None, say: Say | None = None
+) -> Path:
+    """Run a recipe, all stages: a YAML file, or a name that `damnatio ls recipes` shows. Returns the report's folder.
+
+    `overrides` are the words after `--set`; `folder` is the run's, `runs/<name of the recipe>` unless given.
+    """
+    from damnatio.pipeline import Pipeline
+    from damnatio.recipe.files import load
+    from damnatio.workspace import Workspace
+
+    loaded = load(os.fspath(recipe), overrides)
+    with Workspace(_path(folder or Path("runs") / loaded.name), say=say or _silent) as workspace:
+        return Pipeline(loaded, workspace).report()
+
+
+def erase(
+    model: AnyPath,
+    people: AnyPath,
+    retain: AnyPath,
+    *,
+    out: AnyPath,
+    method: str = "HD",
+    development: AnyPath | None = None,
+    test: AnyPath | None = None,
+    freeze: str = "",
+    resize: bool = False,
+    overrides: Sequence[str] = (),
+    say: Say | None = None,
+) -> "Erased":
+    """Make a model forget people, measure it before and after, and write it into `out` in the format it came in.
+
+    The arguments are those of `damnatio erase MODEL PEOPLE RETAIN`.
+    """
+    from damnatio.erasure.erase import erase as carry_out
+
+    return carry_out(
+        _path(model),
+        _path(people),
+        _path(retain),
+        out=_path(out),
+        method=method,
+        development=None if development is None else _path(development),
+        test=None if test is None else _path(test),
+        freeze=freeze,
+        resize=resize,
+        overrides=overrides,
+        say=say or _silent,
+    )
+
+
+def evaluate(
+    embeddings: AnyPath,
+    partitions: AnyPath,
+    *,
+    recipe: AnyPath = "demo",
+    overrides: Sequence[str] = (),
+    scale: str = "",
+    original: AnyPath | None = None,
+) -> "list[Result]":
+    """Measure stored embeddings at a scale, the smallest unless one is named; no model and no image is needed.
+
+    The recipe gives the operating points, the replicates and the seed. `original` holds the embeddings of f*, for an
+    altered model; without it the embeddings are measured as those of f*.
+    """
+    from damnatio.evaluation.measuring import Result
+    from damnatio.evaluation.rechecking import Setup, recheck, reference
+    from damnatio.recipe.files import load
+
+    loaded = load(os.fspath(recipe), overrides)
+    setup = Setup(partitions=_path(partitions), seed=loaded.seed, settings=loaded.evaluate, scale=scale)
+    of_original = None if original is None else reference(_path(original), setup)
+    return [Result(*row) for row in recheck(_path(embeddings), setup, original=of_original).rows]
+
+
+def load_model(path: AnyPath, **model_settings: Any) -> "tuple[nn.Module, Card]":
+    """The network of a model folder or a file of weights, in evaluation mode, and its card.
+
+    `model_settings` are keys of the section `model` of a recipe, for what no card says: `colour="BGR"`.
+    """
+    from damnatio.models.importing import import_model
+    from damnatio.recipe.files import model_settings as settings_of
+
+    return import_model(settings_of(_path(path), **model_settings))
+
+
+def export(module: "nn.Module", card: "Card", path: AnyPath) -> "Card":
+    """Write a network as its users deploy it, in the format that the ending names, with its card beside it.
+
+    Returns the card as written.
+    """
+    from damnatio.models.exporting import export as write
+
+    return write(module, card, _path(path))
+
+
+def _path(path: AnyPath) -> Path:
+    return Path(path).expanduser()
+
+
+def _silent(line: str) -> None:
+    pass

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from damnatio.cli.arguments import STAGES
 from damnatio.cli.main import main
+from damnatio.cli.stages import STAGES
 
 pytestmark = pytest.mark.cli
 
@@ -152,9 +152,11 @@ def test_a_folder_of_images_goes_through_the_same_stages(tmp_path: Path, face_fo
 
 
 def test_help_is_quick_to_import() -> None:
-    code = "import sys; from damnatio.cli.arguments import parser; parser().format_help(); print(*sys.modules)"
+    code = "import sys; from damnatio.cli.main import parser; parser().format_help(); print(*sys.modules)"
     modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    heavy = {"torch", "numpy", "matplotlib", "pyarrow", "pydantic", "rich"} & set(modules)
+    heavy = {"torch", "numpy", "matplotlib", "pyarrow", "pydantic", "rich", "shtab", "importlib.metadata"} & set(
+        modules
+    )
     assert not heavy
 
 
@@ -235,8 +237,8 @@ def test_a_call_that_computes_nothing_leaves_nothing(
     ):
         assert main(["run", "demo", *tiny, *(word for setting in words for word in ("--set", setting))]) == 2
         assert sorted(tmp_path.rglob("*")) == before
-    assert main(["forget", "nowhere.onnx", "faces", "faces"]) == 2
-    for verb in (["run", "demo", "--run", ""], ["forget", "a", "b", "c", "--out", " "]):
+    assert main(["erase", "nowhere.onnx", "faces", "faces"]) == 2
+    for verb in (["run", "demo", "--run", ""], ["erase", "a", "b", "c", "--out", " "]):
         with pytest.raises(SystemExit) as stopped:
             main(verb)
         assert stopped.value.code == 2
@@ -270,7 +272,7 @@ def test_a_full_disk_keeps_what_was_finished(
 
     run = ["partitions", "demo", "--run", str(tmp_path / "run"), *tiny]
     with monkeypatch.context() as patched:
-        patched.setattr("damnatio.partitions.write", full)
+        patched.setattr("damnatio.partitions.Partitions.write", full)
         assert main(run) == 2
     assert "No space left on the disk" in capsys.readouterr().err
     assert main(run) == 0
@@ -286,7 +288,7 @@ def test_an_interruption_says_how_to_go_on(
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("damnatio.partitions.write", interrupt)
+    monkeypatch.setattr("damnatio.partitions.Partitions.write", interrupt)
     assert main(["partitions", "demo", "--run", str(tmp_path / "run"), *tiny]) == 130
     assert "the same command goes on from there" in capsys.readouterr().err
 

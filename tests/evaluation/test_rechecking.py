@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 
 from damnatio.embedding import FILE
-from damnatio.evaluation.measuring import COLUMNS
-from damnatio.evaluation.rechecking import recheck
+from damnatio.evaluation import rechecking
+from damnatio.evaluation.measuring import COLUMNS, Measured
+from damnatio.evaluation.rechecking import Setup, differences, reference
 from damnatio.evaluation.score_files import read_scores
 from damnatio.partitions import COLUMNS as NEEDED
 from damnatio.partitions import TEXTS
@@ -51,6 +52,20 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
         {label: pipeline.embeddings("S1", label).path / FILE for label in labels},
         {label: pipeline.evaluation("S1", label).path for label in labels},
     )
+
+
+def recheck(
+    recipe: Recipe,
+    embeddings: Path,
+    protocol: Path,
+    scale: str,
+    original: Path | None,
+    folder: Path,
+    scores: Path | None = None,
+) -> Measured:
+    setup = Setup(partitions=protocol, seed=recipe.seed, settings=recipe.evaluate, scale=scale)
+    star = reference(original, setup) if original else None
+    return rechecking.recheck(embeddings, setup, original=star, folder=folder, scores=scores)
 
 
 def assert_same_table(a: Path, b: Path) -> None:
@@ -147,6 +162,25 @@ def test_order_of_the_protocol_does_not_matter(run: Run, tmp_path: Path) -> None
     table.where(np.arange(1, len(table))).write(tmp_path / "protocol.parquet")
     with pytest.raises(DamnatioError, match="not a whole table of partitions"):
         recheck(run.recipe, run.embeddings["original"], tmp_path / "protocol.parquet", "S1", None, tmp_path)
+
+
+def test_differences_name_each_number_that_is_another(run: Run) -> None:
+    stored = Table.read(run.evaluations["HD"] / "results.parquet")
+    assert differences(stored, stored) == []
+    (place,) = np.flatnonzero(
+        (stored["group"] == "T") & (stored["metric"] == "TMR") & (stored["operating_point"] == 0.1)
+    )
+    value, low = stored["value"].copy(), stored["low"].copy()
+    value[place], low[place] = 0.25, np.nan
+    changed = stored.with_columns(value=value, low=low)
+    was = stored["value"][place].item()
+    first, second = differences(stored, changed)
+    assert first == f"1:1 T TMR at 0.1: value is {was!r}, and 0.25 is stored"
+    assert second.startswith("1:1 T TMR at 0.1: low is ")
+    assert second.endswith("and nan is stored")
+    fewer = stored.where(np.arange(len(stored)) != place)
+    assert differences(stored, fewer) == ["1:1 T TMR at 0.1 is not stored"]
+    assert differences(fewer, stored) == ["1:1 T TMR at 0.1 is stored and was not found again"]
 
 
 # --- what cannot be measured -----------------------------------------------------------------------------------------

@@ -533,3 +533,34 @@ def test_a_model_that_is_no_section_is_told() -> None:
 def test_pool_of_a_collection_with_a_slash_is_refused(tmp_path: Path) -> None:
     """The name of an image begins with its pool, up to the first slash."""
     assert "faces.pools.a/b" in told("demo", "faces={source: collection, pools: {a/b: x}}")
+
+
+# --- another source ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [path.stem for path in sorted(configs().glob("*.yaml"))])
+def test_the_source_of_any_recipe_can_be_changed(name: str) -> None:
+    of_records = load(name, ["faces.source=recordio", "faces.path=/data/train.rec"]).faces
+    assert of_records.model_dump(exclude_unset=True) == {
+        "source": "recordio",
+        "path": Path("/data/train.rec"),
+        "size": load(name).faces.size,
+    }
+    of_folder = load(name, ["faces.root=/data/faces", "faces.source=folder", "faces.size=64"]).faces
+    assert of_folder.model_dump(exclude_unset=True) == {"source": "folder", "root": Path("/data/faces"), "size": 64}
+
+
+def test_a_key_that_means_another_thing_in_the_new_source_is_left_behind() -> None:
+    faces = load("s1-iresnet34", ["faces.source=manifest", "faces.path=list.csv"]).faces
+    assert "root" not in faces.model_fields_set
+
+
+def test_a_key_that_is_set_and_that_the_new_source_does_not_have_is_an_error() -> None:
+    words = told("demo", "faces.source=recordio", "faces.path=train.rec", "faces.identities=9")
+    assert "unknown key 'faces.identities'" in words
+    assert "'faces.root' is missing" in told("demo", "faces.source=folder")
+    assert "There is no face source 'foldr'. Did you mean 'folder'?" in told("demo", "faces.source=foldr")
+
+
+def test_keys_stay_where_the_source_is_named_again() -> None:
+    assert load("demo", ["faces.source=synthetic"]) == load("demo")

@@ -1,4 +1,4 @@
-"""The command line: one file per family of verbs."""
+"""The command line: one file per family of verbs, its arguments beside its action."""
 
 from damnatio.cli.main import main
 

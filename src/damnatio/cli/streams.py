@@ -1,7 +1,7 @@
-"""Standard output and error that never end the work: its results are on disk, and who reads along is no part of it.
+"""Standard output and error that never end the work: its results are on disk, whoever reads the lines it prints.
 
-A reader that went away (`damnatio run my.yaml | head -2`) and a stream that was closed from the start (`>&-`) take what
-is written to nowhere. A character that the encoding of a stream does not have is written as `?`.
+Output is discarded if its reader went away (`damnatio run my.yaml | head -2`) or the stream was closed from the start
+(`>&-`). A character that the encoding of a stream does not have is written as `?`.
 """
 
 import errno
@@ -12,7 +12,7 @@ from typing import Any
 
 
 def harden() -> None:
-    """Take the place of the interpreter's own streams; those that a caller put there (a test, say) stay."""
+    """Replace the interpreter's own streams; streams that a caller put there (a test, for example) stay."""
     while (number := os.open(os.devnull, os.O_RDWR)) <= 2:  # else the next file opened would be the standard output
         os.set_inheritable(number, True)
     os.close(number)
@@ -37,7 +37,7 @@ class _Sink(io.FileIO):
     def write(self, content: Any, /) -> int:
         try:
             return super().write(content)
-        except OSError as error:  # a full disk is told once; what the interpreter flushes as it ends goes nowhere
+        except OSError as error:  # a full disk is reported once; what the interpreter flushes as it ends is discarded
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self.fileno())
             os.close(nowhere)

@@ -26,7 +26,7 @@ from damnatio.metrics.identification import cmc, ranks
 from damnatio.metrics.verification import acceptance_rate, calibrate
 from damnatio.models.card import Card
 from damnatio.models.importing import import_model
-from damnatio.recipe.files import model_settings
+from damnatio.recipe.schema import ModelSettings
 from damnatio.support.errors import DamnatioError
 from damnatio.support.files import need_regular
 from damnatio.support.progress import progress
@@ -46,16 +46,14 @@ class Options:
     flip: bool = True
     batch: int = 32
     scores: Path | None = None
-    model: Sequence[str] = ()
-    """overrides such as `model.colour=BGR`, where no card says it"""
 
 
-def benchmark(model: Path, source: Path, options: Options) -> dict[str, Any]:
+def benchmark(model: ModelSettings, source: Path, options: Options) -> dict[str, Any]:
     """Every number that the source allows, as JSON can hold it."""
     if options.pairs is not None and not source.is_dir():
         raise DamnatioError(f"--pairs names images of a folder, and {source} is none.")
-    network = import_model(model_settings(model, options.model))
-    result: dict[str, Any] = {"model": str(model), "source": str(source), "flip": options.flip}
+    network = import_model(model)
+    result: dict[str, Any] = {"model": str(model.weights), "source": str(source), "flip": options.flip}
     if source.is_dir() and options.pairs is None:
         return result | _folder(network, source, options)
     if source.is_dir() and options.pairs is not None:

@@ -45,6 +45,24 @@ COLUMNS = (
 QUANTILES = (0.001, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 0.999)
 SPREAD_COLUMNS = ("kind", "group", "count", "mean", "deviation", *(f"q{share:g}" for share in QUANTILES), "error")
 
+
+@dataclass(frozen=True)
+class Result:
+    """One number, with the names of its columns."""
+
+    task: str
+    group: str
+    operating_point: float
+    metric: str
+    value: float
+    count: int
+    subjects: int
+    low: float
+    high: float
+    wilson_low: float
+    wilson_high: float
+
+
 Row = tuple[str, str, float, str, float, int, int, float, float, float, float]
 
 

@@ -1,7 +1,10 @@
 """Every number of an evaluation again, from stored embeddings and the table of partitions: no model, no images."""
 
+import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -11,56 +14,111 @@ from damnatio.evaluation.protocol import Comparisons, Named, compare
 from damnatio.evaluation.scanning import Codes, Scores, blocks
 from damnatio.evaluation.score_files import Side, write_scores
 from damnatio.partitions import Partitions
-from damnatio.recipe.schema import Recipe
+from damnatio.recipe.schema import EvaluateSettings
 from damnatio.support.errors import DamnatioError, nearest
 from damnatio.support.tables import Table
 
 Blocks = Iterator[tuple[Codes, Codes, Scores]]
 CELLS = 1 << 22
 """scores at once, where all are written"""
+NUMBERS = ("value", "count", "subjects", "low", "high", "wilson_low", "wilson_high")
+TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True)
+class Setup:
+    """All that decides the numbers of a model beside its embeddings."""
+
+    partitions: Path
+    """the table of partitions"""
+    seed: int
+    settings: EvaluateSettings
+    scale: str = ""
+    """unset: the smallest that the table has"""
 
 
 def recheck(
-    recipe: Recipe,
     embeddings: Path,
-    protocol: Path,
-    scale: str,
-    original: Path | None,
-    folder: Path,
+    setup: Setup,
+    *,
+    original: Reference | None = None,
+    folder: Path | None = None,
     scores: Path | None = None,
 ) -> Measured:
-    """Measure the model behind `embeddings`, an altered one if f*'s embeddings are given as `original`, and write what
-    the evaluation stage writes; and all scores of 1:1, if there is a folder for them. The recipe gives the operating
-    points, the replicates and the seed."""
-    partitions = Partitions.read(protocol)
-    scales = partitions.scales
-    scale = scale or min(scales, key=lambda name: scales[name])
-    if scale not in scales:
-        raise DamnatioError(f"{protocol} has no scale '{scale}'.{nearest(scale, scales)}")
-    settings = recipe.evaluate
-    wanted = partitions.evaluated(scale)
+    """Measure the model behind `embeddings`.
 
-    def compared(path: Path) -> Comparisons:
-        units, rows = load_embeddings(path, partitions.table)
-        lacking = np.setdiff1d(wanted, rows)
-        if len(lacking):
-            raise DamnatioError(
-                f"{path} lacks {len(lacking):,} images that the protocol compares at {scale}, "
-                f"{partitions.table['image'][lacking[0]]} first: they belong to different runs."
-            )
-        return compare(units, rows, partitions, scale, settings.nonmated_pairs, recipe.seed)
-
-    reference: Reference | None = None
-    if original is not None:
-        reference = reference_from(measure(compared(original), settings.operating_points, None))
-    ours = compared(embeddings)
-    found = measure(ours, settings.operating_points, reference, settings.replicates)
-    folder.mkdir(parents=True, exist_ok=True)
-    write(found, folder)
-    Table.of_rows(COLUMNS, found.rows).write_csv(folder / "results.csv")
+    `original` is the reference of f* for an altered model, and None for f* itself. `folder` gets what the evaluation
+    stage writes, and `scores` all scores of 1:1.
+    """
+    compared = _compared(embeddings, setup)
+    found = measure(compared, setup.settings.operating_points, original, setup.settings.replicates)
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        write(found, folder)
+        as_table(found).write_csv(folder / "results.csv")
     if scores is not None:
-        write_group_scores(ours, scores)
+        write_group_scores(compared, scores)
     return found
+
+
+def reference(embeddings: Path, setup: Setup) -> Reference:
+    """What f*, by its embeddings, leaves for the models that were made from it."""
+    return reference_from(measure(_compared(embeddings, setup), setup.settings.operating_points, None))
+
+
+def as_table(found: Measured) -> Table:
+    return Table.of_rows(COLUMNS, found.rows)
+
+
+def differences(found: Table, stored: Table) -> list[str]:
+    """One line for each number that is not as stored, or that only one of the tables has.
+
+    Rates and thresholds of given embeddings are the same to the last bit everywhere; sums of distances are not, hence
+    the tolerance."""
+    ours, theirs = _by_name(found), _by_name(stored)
+    lines = []
+    for name in sorted({*ours, *theirs}):
+        if name not in theirs:
+            lines.append(f"{name} is not stored")
+        elif name not in ours:
+            lines.append(f"{name} is stored and was not found again")
+        else:
+            lines += [
+                f"{name}: {column} is {ours[name][column]!r}, and {theirs[name][column]!r} is stored"
+                for column in NUMBERS
+                if not _same(ours[name][column], theirs[name][column])
+            ]
+    return lines
+
+
+def _by_name(table: Table) -> dict[str, dict[str, Any]]:
+    """The rows by what names a number, such as `1:1 T TMR at 0.01`."""
+    named = {}
+    for row in table.rows():
+        at = "" if math.isnan(row["operating_point"]) else f" at {row['operating_point']:g}"
+        named[f"{row['task']} {row['group']} {row['metric']}{at}"] = row
+    return named
+
+
+def _same(ours: float, theirs: float) -> bool:
+    both = math.isnan(ours) and math.isnan(theirs)
+    return both or math.isclose(ours, theirs, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+
+
+def _compared(embeddings: Path, setup: Setup) -> Comparisons:
+    table = Partitions.read(setup.partitions)
+    scales = table.scales
+    scale = setup.scale or min(scales, key=lambda name: scales[name])
+    if scale not in scales:
+        raise DamnatioError(f"{setup.partitions} has no scale '{scale}'.{nearest(scale, scales)}")
+    units, rows = load_embeddings(embeddings, table.table)
+    lacking = np.setdiff1d(table.evaluated(scale), rows)
+    if len(lacking):
+        raise DamnatioError(
+            f"{embeddings} lacks {len(lacking):,} images that the protocol compares at {scale}, "
+            f"{table.table['image'][lacking[0]]} first: they belong to different runs."
+        )
+    return compare(units, rows, table, scale, setup.settings.nonmated_pairs, setup.seed)
 
 
 def write_group_scores(compared: Comparisons, folder: Path) -> None:

@@ -1,24 +1,23 @@
-"""The recipe: everything that decides a run, typed. Defaults are the paper's numbers (section IV); a YAML file says
-what differs, from them or from the recipe that it names as its `base`; `--set section.key=value` says what differs this
-once. An unknown key is an error."""
+"""Recipes from YAML files. A file says what differs from the defaults, or from the recipe that it names as its `base`;
+`--set section.key=value` says what differs in one call. An unknown key is an error."""
 
+import hashlib
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from importlib import resources, util
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
-from damnatio.methods.base import method_settings
+from damnatio.faces import SOURCES, detect
+from damnatio.faces.detection import is_source
 from damnatio.recipe.schema import FaceSettings, ModelSettings, Recipe
 from damnatio.recipe.sentences import validated
 from damnatio.recipe.yaml_text import RepeatedKeyError, parse
 from damnatio.support.errors import DamnatioError, nearest
 from damnatio.support.files import need_regular
-
-if TYPE_CHECKING:
-    pass
 
 
 def load(source: str | Path, overrides: Sequence[str] = ()) -> Recipe:
@@ -28,8 +27,6 @@ def load(source: str | Path, overrides: Sequence[str] = ()) -> Recipe:
 
 def of_faces(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     """A recipe of the faces at a path and the defaults, for a look at them."""
-    from damnatio.faces import detect
-
     stem = re.sub(r"[^\w.-]+", "-", Path(path).expanduser().resolve().stem).strip("-.")
     content = {"name": f"faces-{stem}", "faces": detect(path).model_dump(exclude_unset=True)}
     return compose(content, path, overrides)
@@ -37,48 +34,63 @@ def of_faces(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
 
 def compose(content: dict[str, Any], source: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     """The recipe of this content, as a file would hold it; `source` names it where something is wrong."""
+    before = _source_of(content)
     for override in overrides:
         _override(content, override)
     plugins = content.get("plugins")
-    if isinstance(plugins, list) and all(isinstance(plugin, str) for plugin in plugins):  # else told below
+    if isinstance(plugins, list) and all(isinstance(plugin, str) for plugin in plugins):  # else an error below
         for plugin in plugins:
             _import_file(Path(plugin))
-    faces = content.get("faces")
-    if isinstance(faces, Mapping) and "source" in faces:
-        from damnatio.faces import SOURCES
-
-        content["faces"] = validated(SOURCES.get(str(faces["source"])).Settings, faces, source, "faces")
+    chosen = _source_of(content)
+    if chosen is not None:
+        kind = SOURCES.get(chosen).Settings
+        faces = content["faces"]
+        if before not in (None, chosen):
+            faces = _without_old_source(faces, str(before), kind, overrides)
+        content["faces"] = validated(kind, faces, source, "faces")
     recipe = validated(Recipe, content, source)
-    if recipe.model.weights and recipe.model.weights.expanduser().exists():  # the import tells of weights that are not
-        from damnatio.models.importing import resolved
+    from damnatio.recipe.checks import settled  # needs torch
 
-        recipe = recipe.model_copy(update={"model": resolved(recipe.model, recipe.faces.size)})
-    from damnatio.recipe.checks import check_names
-
-    check_names(recipe)
-    for label in {*recipe.forget.methods, *recipe.forget.settings}:
-        method_settings(recipe, label, source)
-    return recipe
+    return settled(recipe, source)
 
 
-def model_settings(weights: Path, overrides: Sequence[str] = ()) -> ModelSettings:
-    """Settings of the weights in a file or folder alone, with `model.key=value` overrides."""
+def _source_of(content: Mapping[str, Any]) -> str | None:
+    faces = content.get("faces")
+    return str(faces["source"]) if isinstance(faces, Mapping) and "source" in faces else None
+
+
+def _without_old_source(
+    faces: Mapping[str, Any], before: str, kind: type[FaceSettings], overrides: Sequence[str]
+) -> dict[str, Any]:
+    """The faces' section after `--set faces.source`: without the keys of the source before.
+
+    A key stays if it is set by `--set` as well, or if both sources have it from one class: `size` means the same
+    everywhere, while the `root` of a folder is not that of a manifest."""
+    paths = [override.partition("=")[0].strip().split(".") for override in overrides]
+    if ["faces"] in paths:  # the whole section is new
+        return dict(faces)
+    old = SOURCES.get(before).Settings if before in SOURCES.names() else FaceSettings
+    common = next(base for base in kind.__mro__ if issubclass(old, base) and issubclass(base, FaceSettings))
+    kept = {*common.model_fields, *(path[1] for path in paths if path[0] == "faces" and len(path) > 1)}
+    return {key: value for key, value in faces.items() if key in kept}
+
+
+def model_settings(weights: Path, overrides: Sequence[str] = (), **given: Any) -> ModelSettings:
+    """Settings of the weights in a file or folder, without a recipe; `given` ones, and `model.key=value` overrides."""
     content: dict[str, Any] = {}
     for override in overrides:
         _override(content, override)
     foreign = [section for section in content if section != "model"]
     if foreign:
         raise DamnatioError(f"--set {foreign[0]}: there is a model here and no recipe; set model.key=value.")
-    given = content.get("model", {})
-    if not isinstance(given, dict):
-        raise DamnatioError(f"--set model={given}: set one of its keys, model.key=value.")
-    return validated(ModelSettings, {**given, "weights": weights}, weights, "model")
+    section = content.get("model", {})
+    if not isinstance(section, dict):
+        raise DamnatioError(f"--set model={section}: set one of its keys, model.key=value.")
+    return validated(ModelSettings, {**given, **section, "weights": weights}, weights, "model")
 
 
 def face_settings(source: str | Path, size: int) -> FaceSettings:
     """Settings of the faces at a path, or those of a recipe, at this size."""
-    from damnatio.faces import detect
-
     return detect(source, size=size) if names_faces(source) else load(source, [f"faces.size={size}"]).faces
 
 
@@ -94,8 +106,6 @@ def find(source: str | Path) -> Path:
 
 def names_faces(source: str | Path) -> bool:
     """Whether this names faces and not a recipe; a name that `damnatio ls recipes` shows stays a recipe."""
-    from damnatio.faces.detection import is_source
-
     built_in = _built_in()
     if str(source) in built_in or Path(source).is_file() or is_source(source):
         return str(source) not in built_in and is_source(source)
@@ -168,9 +178,6 @@ def _override(content: dict[str, Any], override: str) -> None:
 
 def _import_file(path: Path) -> None:
     """Import a plugin once; what it registers is known from then on."""
-    import hashlib
-    import sys
-
     need_regular(path, "plugins:")
     if not path.is_file():
         raise DamnatioError(f"plugins: there is no file {path}.")

@@ -8,21 +8,13 @@ from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, field_validat
 from damnatio.support.errors import nearest
 
 Share = Annotated[float, Field(gt=0, lt=1)]
-
-
 Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
-
-
 Images = Annotated[int, Field(ge=1, le=65_536)]
-"""held in memory at once"""
-
-
-Label = Annotated[str, Field(pattern=r"^[\w.+-]+$")]
-"""a name that can stand in a file's"""
-
-
+"""a number of images that are held in memory at once"""
+Name = Annotated[str, Field(pattern=r"^[\w.+-]+$")]
+"""a name that can be part of a file's name"""
 MAX_SIDE = 512
-"""pixels of an aligned crop's side"""
+"""the longest side of an aligned crop, in pixels"""
 
 
 class Section(BaseModel):
@@ -34,29 +26,31 @@ class FaceSettings(Section):
 
     source: str
     size: int = Field(112, ge=16, le=MAX_SIDE, description="side of the square images, in pixels")
-    cache_gb: float = Field(8.0, ge=0, description="decoded pixels are kept on disk while they take no more than this")
+    cache_gb: float = Field(8.0, ge=0, description="decoded pixels are stored on disk if they take no more than this")
 
 
 class CaptureSettings(Section):
     threshold: float = Field(
         30.0,
         gt=0,
-        description="two images closer than this are one capture instance (IV-B); on the scale of 112x112x3 values",
+        description="two images closer than this are one capture instance (IV-B), as distances of 112x112x3 values",
     )
 
 
 class PartitionSettings(Section):
-    """Identities of each partition (IV-A, IV-C and Table II)."""
+    """How many identities each partition has (IV-A, IV-C and Table II)."""
 
     retain: Count = 100_000
     control: Count = 1_000
     test: Count = 1_000
     development: int = Field(35_850, ge=2)
     distractors: int = Field(50_000, ge=0)
-    scales: dict[Label, Count] = Field({"S1": 1_000, "S2": 5_000}, min_length=1)
+    scales: dict[Name, Count] = Field({"S1": 1_000, "S2": 5_000}, min_length=1)
     min_images: Count = Field(4, description="images of an identity of the control, the test or the development set")
-    test_min_images: int | None = Field(None, ge=2, description="of the test set, where it is another number")
-    development_min_images: Count | None = Field(None, description="of the development set, likewise")
+    test_min_images: int | None = Field(None, ge=2, description="the same for the test set; unset: min_images")
+    development_min_images: Count | None = Field(
+        None, description="the same for the development set; unset: min_images"
+    )
     forget_min_images: int = Field(4, ge=2, description="capture instances of a forget identity")
     pools: dict[Literal["F", "R", "T", "D"], str] | None = Field(
         None, description="the pool of a collection that a partition is drawn from; unset: that of R, or all faces"
@@ -69,7 +63,7 @@ class ModelSettings(Section):
 
     backbone: str = "iresnet34"
     dim: int = Field(512, ge=2, le=16_384)
-    weights: Path | None = Field(None, description="f*'s own: a file, or a folder that holds a model and its card")
+    weights: Path | None = Field(None, description="of f*: a file, or a folder that holds a model and its card")
     colour: Literal["RGB", "BGR"] | None = Field(None, description="how f* is fed; unset: as its card says, or RGB")
     mean: float | None = Field(None, description="f* is fed (x - mean) / deviation; unset: as its card says, or 127.5")
     deviation: float | None = Field(None, gt=0, description="unset: as its card says, or 127.5")
@@ -84,7 +78,7 @@ class Optimisation(Section):
     """What the training loop needs, for f* and for every method alike."""
 
     epochs: Count = Field(40, le=1_000_000)
-    batch: Images = Field(128, ge=2, description="retain images a step")
+    batch: Images = Field(128, ge=2, description="retain images per step")
     optimiser: Literal["sgd", "adamw"] = "sgd"
     momentum: float = Field(0.9, ge=0, lt=1)
     weight_decay: float = Field(5e-4, ge=0)
@@ -111,16 +105,19 @@ class TrainSettings(Optimisation):
 class ForgetSettings(Optimisation):
     """Fine-tuning from f* (IV-B). A method's learning rate, weights and margins are its own, under `settings`."""
 
-    scales: list[Label] = Field([], min_length=1, description="unset: all that partitions.scales has")
-    methods: list[Label] = ["CURE", "NG+", "PD", "HD", "CP", "EC", "OF"]
-    settings: dict[str, dict[str, Any]] = Field({}, description="by method; `method: OF` under another name adds a row")
+    scales: list[Name] = Field([], min_length=1, description="unset: all that partitions.scales has")
+    methods: list[Name] = ["CURE", "NG+", "PD", "HD", "CP", "EC", "OF"]
+    settings: dict[str, dict[str, Any]] = Field(
+        {}, description="by method; `method: OF` under another name adds a variant"
+    )
     identities_per_batch: Images = 8
     images_per_identity: Images = Field(8, ge=2)
     batch_norm: Literal["train", "frozen"] = Field(
         "train", description="whether BatchNorm follows the fine-tuning batches or keeps the statistics of f*"
     )
     freeze: str | None = Field(
-        None, description="the last stage of f* that stays as it is: its activations are kept and the rest is trained"
+        None,
+        description="the cut point up to which f* stays as it is: its activations there are kept, the rest is trained",
     )
 
 
@@ -130,10 +127,10 @@ class EvaluateSettings(Section):
         0,
         ge=0,
         le=1_000_000_000,
-        description="non-mated comparisons a group, drawn by the seed; 0 counts every one of them",
+        description="non-mated comparisons per group, drawn by the seed; 0 counts every one of them",
     )
     replicates: int = Field(
-        1_000, ge=0, le=100_000, description="of the bootstrap over subjects; 0 gives Wilson's intervals alone"
+        1_000, ge=0, le=100_000, description="of the bootstrap over subjects; 0 gives Wilson's intervals only"
     )
     embed_batch: Images = 512
 
@@ -144,15 +141,15 @@ class EvaluateSettings(Section):
 
 
 class Recipe(Section):
-    name: str = Field(pattern=r"^[.-]*\w[\w.-]*$", description="that of the run's folder: `..` is none")
+    name: str = Field(pattern=r"^[.-]*\w[\w.-]*$", description="of the run's folder; `..` is no name")
     seed: int = Field(1, ge=0, lt=2**63)
-    plugins: list[str] = Field([], description="Python files to import first: methods and parts of your own")
+    plugins: list[str] = Field([], description="Python files to import first: methods and other parts of your own")
     threads: int = Field(
         0,
         ge=0,
         le=1_024,
-        description="processor threads; 0 takes one per core, which serves on a busy machine too. The last bits of "
-        "trained weights depend on the number: set it where two runs shall be the same",
+        description="processor threads; 0 takes one per core, on a busy machine too. The last bits of trained weights "
+        "depend on the number: set it if two runs must be the same",
     )
     faces: SerializeAsAny[FaceSettings]
     captures: CaptureSettings = CaptureSettings()
@@ -167,7 +164,7 @@ class Recipe(Section):
         counts = self.partitions
         if counts.control > counts.retain:
             raise ValueError(f"partitions.control ({counts.control}) is drawn from partitions.retain ({counts.retain})")
-        if not self.forget.scales:  # a default of two names would be one that a recipe of one scale never wrote
+        if not self.forget.scales:  # a default of S1 and S2 would be wrong for a recipe of one scale
             forget = self.forget.model_copy(update={"scales": list(counts.scales)})
             object.__setattr__(self, "forget", forget)
         for scale in self.forget.scales:

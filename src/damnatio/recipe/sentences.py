@@ -1,4 +1,4 @@
-"""Content checked against a section of the recipe; what is wrong is one sentence."""
+"""Content is checked against a section of the recipe; all mistakes in it become one sentence."""
 
 from collections.abc import Sequence
 from pathlib import Path

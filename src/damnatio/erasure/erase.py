@@ -1,8 +1,8 @@
 """An erasure request, from paths alone: a model in service, the people to forget, faces to retain.
 
-The request becomes a recipe and runs through the same stages as any other: what it needs and nobody gave (a
-development and a test set, their sizes, the schedule, how much of the network is trained) is decided here, from what
-the sources hold.
+The request becomes a recipe and runs through the same stages as any other. This module decides what the recipe needs
+and the request leaves open, from what the sources hold: a development and a test set, their sizes, the schedule, and
+how much of the network is trained.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,38 +31,60 @@ from damnatio.workspace import Workspace
 PEOPLE, RETAIN, DEVELOPMENT, TEST = "people", "retain", "development", "test"
 SCALE = "all"
 STEPS = 500
-"""of fine-tuning, while that is no more than the paper's 40 epochs"""
+"""of fine-tuning, unless that is more than the paper's 40 epochs"""
 HASTE = 30
-"""The paper's learning rates belong to tens of thousands of steps; times this they suit some hundreds. The recipe for
-real faces (configs/lfw-mobilefacenet.yaml) has the same factor."""
+"""factor of the learning rates: the paper's belong to tens of thousands of steps, and here are some hundreds; the
+recipe for real faces (configs/lfw-mobilefacenet.yaml) has the same factor"""
 MOST = {TEST: 1_000, DEVELOPMENT: 5_000}
-"""identities split off the retain source at most; the paper's test set, and enough pairs for an FMR of 1e-6"""
+"""most identities that are split off the retain source: the paper's test set, and enough pairs for an FMR of 1e-6"""
 
 
 @dataclass(frozen=True)
-class Request:
+class _Request:
     model: Path
     people: Path
     retain: Path
-    development: Path | None = None
-    test: Path | None = None
-    method: str = "HD"
-    freeze: str = ""
-    """the last stage left as it is; unset: the usual one on a processor, none on a GPU; `none`: all is trained"""
-    resize: bool = False
-    overrides: Sequence[str] = ()
+    method: str
+    development: Path | None
+    test: Path | None
+    freeze: str
+    resize: bool
+    overrides: Sequence[str]
 
 
 @dataclass(frozen=True)
 class Erased:
-    pipeline: Pipeline
+    """What an erasure left."""
+
     files: list[Path]
+    """the altered models, in the format that the model came in; each has its card beside it"""
+    report: Path
+    """the folder of the report on the model before and after"""
+    recipe: Recipe
+    """of the report"""
 
 
-def erase(request: Request, out: Path, say: Callable[[str], None]) -> Erased:
-    """Forget the people, measure the model before and after, and write it as it came, into `out`."""
-    own = [override for override in request.overrides if override.startswith("model.")]
-    settings = model_settings(request.model, own)
+def erase(
+    model: Path,
+    people: Path,
+    retain: Path,
+    *,
+    out: Path,
+    method: str = "HD",
+    development: Path | None = None,
+    test: Path | None = None,
+    freeze: str = "",
+    resize: bool = False,
+    overrides: Sequence[str] = (),
+    say: Callable[[str], None] = print,
+) -> Erased:
+    """Forget the people, measure the model before and after, and write the altered one into `out`.
+
+    The run is kept in `out/run`. `freeze` is the last cut point that stays as it is; unset: the usual one on a
+    processor and none on a GPU; `none`: all of the network is trained.
+    """
+    request = _Request(model, people, retain, method, development, test, freeze, resize, overrides)
+    settings = model_settings(model, [override for override in overrides if override.startswith("model.")])
     network, card = import_model(settings)
     suffix = weights_file(settings).suffix
     faces = _faces(request, card)
@@ -74,20 +96,21 @@ def erase(request: Request, out: Path, say: Callable[[str], None]) -> Erased:
         batch = min(128, max(2, images // 2))
         schedule = {"epochs": int(np.clip(round(STEPS * batch / images), 1, 40)), "batch": batch}
         pipeline = Pipeline(_recipe(request, network, faces, partitions, schedule), workspace)
-        pipeline.report()
+        report = pipeline.report()
         files = []
-        for label in pipeline.recipe.forget.methods:
-            files.append(out / f"{request.model.stem}-{label}{suffix}")
-            export(*load_backbone(pipeline.altered(SCALE, label).path), files[-1])
-    return Erased(pipeline, files)
+        for variant in pipeline.recipe.forget.methods:
+            files.append(out / f"{model.stem}-{variant}{suffix}")
+            altered, written = load_backbone(pipeline.altered(SCALE, variant).path)
+            export(altered, written, files[-1])
+    return Erased(files, report, pipeline.reported)
 
 
-def _faces(request: Request, card: Card) -> dict[str, Any]:
+def _faces(request: _Request, card: Card) -> dict[str, Any]:
     named = {name: str(path) for name, path in _sources(request).items()}
     return {"source": "collection", "pools": named, "size": card.size, "resize": request.resize}
 
 
-def _check_pools(request: Request, faces: Path) -> None:
+def _check_pools(request: _Request, faces: Path) -> None:
     """Refuse a source all of whose images were skipped, with the reasons."""
     kept = set(Table.read(faces / "faces.parquet")[POOL].tolist())
     skipped = Table.read(faces / "skipped.parquet").rows()
@@ -98,13 +121,13 @@ def _check_pools(request: Request, faces: Path) -> None:
             raise DamnatioError(f"No image of {path} can be used: {'; '.join(reasons[:3])}.{offer}")
 
 
-def _sources(request: Request) -> dict[str, Path]:
+def _sources(request: _Request) -> dict[str, Path]:
     pools = {PEOPLE: request.people, RETAIN: request.retain, DEVELOPMENT: request.development, TEST: request.test}
     return {name: path for name, path in pools.items() if path is not None}
 
 
 def _recipe(
-    request: Request, network: nn.Module, faces: dict[str, Any], partitions: dict[str, Any], schedule: dict[str, Any]
+    request: _Request, network: nn.Module, faces: dict[str, Any], partitions: dict[str, Any], schedule: dict[str, Any]
 ) -> Recipe:
     freeze = request.freeze or (
         network.usual_cut() if device().type == "cpu" and isinstance(network, Cuttable) else None
@@ -124,8 +147,8 @@ def _recipe(
     return compose(content, request.model, request.overrides)
 
 
-def _partitions(request: Request, captures: Table) -> tuple[dict[str, Any], int]:
-    """How many identities each partition takes from its pool, and the number of images of the retain identities."""
+def _partitions(request: _Request, captures: Table) -> tuple[dict[str, Any], int]:
+    """The section `partitions` of the recipe, and how many images the retain identities have."""
     codes, names = codes_of(captures["identity"])
     pool = np.empty(len(names), dtype=object)
     pool[codes] = captures[POOL]

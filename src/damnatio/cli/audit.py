@@ -1,0 +1,168 @@
+"""The verbs that judge a finished run: `recheck` and `findings`. Neither needs a model or an image."""
+
+import argparse
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from damnatio.cli.arguments import Verbs, folder
+from damnatio.support.errors import DamnatioError, nearest
+
+if TYPE_CHECKING:
+    from damnatio.cli.stored import Stored
+    from damnatio.evaluation.measuring import Reference
+    from damnatio.support.tables import Table
+
+LISTED = 20
+"""rows that differ and are shown, for each model"""
+
+
+def add(verbs: "Verbs[argparse.ArgumentParser]") -> None:
+    text = "compute every number of a run again, from its stored embeddings, and compare"
+    verb = verbs.add_parser("recheck", help=text, description=f"{text.capitalize()}. Exit code 1: some differ.")
+    verb.add_argument("run", type=Path, metavar="RUN", help="the folder of a run; the settings are those of the run")
+    verb.add_argument("--method", default="", help="only this one of its methods; original is f* (all)")
+    verb.add_argument("--scale", default="", help="only this forget set (all)")
+    verb.add_argument("--out", type=folder, metavar="FOLDER", help="write the numbers, one folder per model")
+    verb.add_argument("--scores", type=folder, metavar="FOLDER", help="write all scores of 1:1 as CSV, for bob")
+    own = verb.add_argument_group(
+        "other files", "measure these embeddings with the settings of the run, instead of the run's own"
+    )
+    own.add_argument("--embeddings", type=Path, metavar="E.safetensors", help="those of the model to measure")
+    own.add_argument(
+        "--partitions", type=Path, metavar="partitions.parquet", help="the table of partitions (that of the run)"
+    )
+    own.add_argument("--original", type=Path, metavar="E0.safetensors", help="those of f*, for an altered model")
+    verb.set_defaults(act=_recheck)
+    found = verbs.add_parser("findings", help="check the paper's eight findings on one or more finished runs")
+    found.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folders of runs; several compare backbones")
+    found.set_defaults(act=_findings)
+
+
+def _recheck(options: argparse.Namespace) -> int:
+    print(f"damnatio recheck: {options.run}", flush=True)  # torch takes seconds to import
+    from damnatio.cli.stored import stored_evaluations
+
+    stored = stored_evaluations(options.run)
+    if options.embeddings:
+        _measure(options, stored)
+        return 0
+    for name in ("partitions", "original"):
+        if getattr(options, name):
+            raise DamnatioError(f"--{name} goes with --embeddings: name the embeddings to measure, or leave it out.")
+    chosen = [model for model in stored if options.method in ("", model.variant) and options.scale in ("", model.scale)]
+    if not chosen:
+        _refuse(options, stored)
+    return _compare(options, chosen)
+
+
+def _refuse(options: argparse.Namespace, stored: "list[Stored]") -> None:
+    for kind, wanted, known in (
+        ("method", options.method, {model.variant for model in stored}),
+        ("scale", options.scale, {model.scale for model in stored}),
+    ):
+        if wanted and wanted not in known:
+            raise DamnatioError(f"{options.run} holds no evaluation of the {kind} '{wanted}'.{nearest(wanted, known)}")
+    raise DamnatioError(f"{options.run} holds no evaluation of {options.method} at {options.scale}.")
+
+
+def _compare(options: argparse.Namespace, chosen: "list[Stored]") -> int:
+    """Every number of these models again, beside those that the run has."""
+    from damnatio.evaluation.rechecking import as_table, differences, recheck, reference
+
+    references: dict[tuple[Path, str], Reference] = {}
+    total = different = 0
+    for model in chosen:
+        original: Reference | None = None
+        if model.original:
+            key = model.original, repr(model.setup)  # f* is measured once for all models made from it
+            if key not in references:
+                references[key] = reference(model.original, model.setup)
+            original = references[key]
+        measured = recheck(
+            model.embeddings,
+            model.setup,
+            original=original,
+            folder=options.out / model.name if options.out else None,
+            scores=options.scores / model.name if options.scores else None,
+        )
+        found = as_table(measured)
+        lines = [
+            f"{file}: {line}" for file, table in _results(options.run, model) for line in differences(found, table)
+        ]
+        total, different = total + len(found), different + len(lines)
+        verdict = f"{len(lines)} differ" if lines else "all as stored"
+        print(f"{model.scale} {model.variant:<12} {len(found):>5} numbers, {verdict}", flush=True)
+        for line in lines[:LISTED]:
+            print(f"  {line}")
+        if len(lines) > LISTED:
+            print(f"  and {len(lines) - LISTED} more")
+    if len(chosen) > 1 or different:
+        print(f"{total:,} numbers, {f'{different:,} differ' if different else 'all as stored'}")
+    _say_where(options)
+    return 1 if different else 0
+
+
+def _results(run: Path, model: "Stored") -> "list[tuple[Path, Table]]":
+    """What the run says of a model: the results of its evaluation, and the rows of the report, which people read."""
+    from damnatio.reporting.report import RESULTS, read_report
+    from damnatio.support.tables import Table
+
+    tables = [(model.folder / "results.parquet", Table.read(model.folder / "results.parquet"))]
+    if model.reported:
+        table, _ = read_report(run / "report")
+        mine = (table["scale"] == model.scale) & (table["method"] == model.variant)
+        tables.append((run / "report" / RESULTS, table.where(mine)))
+    return tables
+
+
+def _measure(options: argparse.Namespace, stored: "list[Stored]") -> None:
+    """Embeddings that need not be of the run, with its settings."""
+    if options.method:
+        raise DamnatioError("--method names a model of the run, and --embeddings another: leave one of them out.")
+    from damnatio.evaluation.rechecking import as_table, recheck, reference
+
+    setup = replace(stored[-1].setup, partitions=options.partitions or stored[-1].setup.partitions, scale=options.scale)
+    original = reference(options.original, setup) if options.original else None
+    found = recheck(options.embeddings, setup, original=original, folder=options.out, scores=options.scores)
+    _show(as_table(found))
+    for warning in found.warnings:
+        print(f"{warning['task']} {warning['group']}: {warning['warning']}")
+    _say_where(options)
+
+
+def _show(found: "Table") -> None:
+    from rich.console import Console
+    from rich.table import Table as Shown
+
+    console = Console(width=None if sys.stdout.isatty() else 160, markup=False)
+    shown = Shown(box=None, header_style="bold", pad_edge=False)
+    names = ["task", "group", "at", "metric", "value", "n", "95 % (subjects)", "95 % (Wilson)"]
+    names = names if console.width >= 110 else names[:-1]  # results.csv has them all
+    for name in names:
+        shown.add_column(name, justify="right" if name in ("at", "value", "n") else "left")
+    for row in found.rows():
+        at = "" if row["operating_point"] != row["operating_point"] else f"{row['operating_point']:g}"
+        spans = [
+            "" if row[low] != row[low] else f"[{row[low]:.4f}, {row[high]:.4f}]"
+            for low, high in (("low", "high"), ("wilson_low", "wilson_high"))
+        ]
+        cells = [row["task"], row["group"], at, row["metric"], f"{row['value']:.6f}", f"{row['count']:,}", *spans]
+        shown.add_row(*cells[: len(names)])
+    console.print(shown)
+
+
+def _say_where(options: argparse.Namespace) -> None:
+    if options.out:
+        print(f"results       {options.out}")
+    if options.scores:
+        print(f"scores        {options.scores}")
+
+
+def _findings(options: argparse.Namespace) -> int:
+    from damnatio.reporting.findings import judge, markdown
+    from damnatio.reporting.report import read_report
+
+    print(markdown(judge([read_report(run / "report") for run in options.runs])), end="")
+    return 0
