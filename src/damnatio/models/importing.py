@@ -43,7 +43,7 @@ def import_model(settings: ModelSettings, size: int | None = None) -> tuple[nn.M
     if path.suffix in GRAPHS:
         backbone, side, dim, parity = read_network(path)
         feeding = (0.0, 1.0) if backbone.preprocesses else (127.5, 127.5)
-        card = Card(backbone=ONNX, dim=dim, size=side, mean=feeding[0], scale=feeding[1], parity=parity)
+        card = Card(backbone=ONNX, dim=dim, size=side, mean=feeding[0], deviation=feeding[1], parity=parity)
     else:
         state, wanted = read_state(path), given.size if given else size or SIZE
         side = wanted if given else input_size(state, settings.backbone, settings.dim, wanted) or wanted

@@ -40,7 +40,7 @@ def new_backbone(name: str, size: int, dim: int) -> nn.Module:
 def new_head(settings: ModelSettings, classes: int) -> Head:
     try:
         return HEADS.get(settings.head)(
-            classes, settings.dim, scale=settings.scale, margin=settings.margin, **settings.head_options
+            classes, settings.dim, logit_scale=settings.logit_scale, margin=settings.margin, **settings.head_options
         )
     except TypeError:
         raise DamnatioError(

@@ -75,7 +75,7 @@ class ModelSettings(Section):
     deviation: float | None = Field(None, gt=0, description="unset: as its card says, or 127.5")
     licence: str | None = Field(None, description="of f*'s weights, for its card; unset: as its card says")
     head: str = "cosface"
-    scale: float = Field(64.0, gt=0, le=10_000)
+    logit_scale: float = Field(64.0, gt=0, le=10_000, description="the factor s of the cosines in the softmax")
     margin: float = Field(0.4, ge=0, le=10)
     head_options: dict[str, float] = {}
 
@@ -113,14 +113,17 @@ class ForgetSettings(Optimisation):
 
     scales: list[Label] = Field([], min_length=1, description="unset: all that partitions.scales has")
     methods: list[Label] = ["CURE", "NG+", "PD", "HD", "CP", "EC", "OF"]
-    settings: dict[str, dict[str, Any]] = Field({}, description="by method; `method: OF` under another name adds a row")
+    settings: dict[str, dict[str, Any]] = Field(
+        {}, description="by method; `method: OF` under another name adds a variant"
+    )
     identities_per_batch: Images = 8
     images_per_identity: Images = Field(8, ge=2)
     batch_norm: Literal["train", "frozen"] = Field(
         "train", description="whether BatchNorm follows the fine-tuning batches or keeps the statistics of f*"
     )
     freeze: str | None = Field(
-        None, description="the last stage of f* that stays as it is: its activations are kept and the rest is trained"
+        None,
+        description="the cut point up to which f* stays as it is: its activations there are kept, the rest is trained",
     )
 
 
