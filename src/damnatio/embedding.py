@@ -11,11 +11,10 @@ from safetensors.numpy import load_file
 from torch import nn
 from torch.nn import functional as F
 
-from damnatio.evaluation.scanning import lengths
 from damnatio.faces.base import Faces, Images
 from damnatio.models.card import Card
 from damnatio.models.inputs import Pixels, embed_inputs
-from damnatio.support.arrays import save_tensors
+from damnatio.support.arrays import lengths, save_tensors
 from damnatio.support.errors import DamnatioError
 from damnatio.support.files import need_regular
 from damnatio.support.manifests import checked

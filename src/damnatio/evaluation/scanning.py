@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from damnatio.evaluation.choosing import promising, seconds
+from damnatio.support.arrays import lengths as lengths  # noqa: PLC0414 - its users import it from here
 from damnatio.support.devices import device
 
 Units = NDArray[np.float64]
@@ -53,22 +54,6 @@ def on_grid(units: Units) -> Units:
         np.rint(units[part] / GRID, out=snapped[part])
         snapped[part] *= GRID
     return snapped
-
-
-def lengths(rows: Units) -> Scores:
-    """The length of each row, its squares folded in halves: one order of sums on every processor. `np.linalg.norm`
-    promises none, and the last bit of a length decides where a component half-way between two grid points goes."""
-    found = np.empty(len(rows))
-    for part in blocks(len(rows), ROWS):
-        squares = rows[part] * rows[part]
-        while squares.shape[1] > 1:
-            half = squares.shape[1] // 2
-            folded = squares[:, :half] + squares[:, half : 2 * half]
-            if squares.shape[1] % 2:
-                folded[:, 0] += squares[:, -1]
-            squares = folded
-        found[part] = np.sqrt(squares[:, 0])
-    return found
 
 
 def dots(a: NDArray[Any], i: NDArray[Any], b: NDArray[Any], j: NDArray[Any]) -> Scores:

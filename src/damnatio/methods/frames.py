@@ -18,7 +18,7 @@ BLOCK = 1024
 
 
 def greedy_frame(count: int, others: Tensor, candidates: int, seed: int) -> Tensor:
-    """`count` unit vectors. Each is the candidate whose largest cosine to `others` and to those chosen before is lowest.
+    """`count` unit vectors. Each is the candidate with the lowest maximum cosine to `others` and to earlier choices.
 
     The candidates are drawn once: `candidates` of them and one more per target, since each is chosen at most once. Each
     candidate keeps its largest cosine so far, so the cost is one pass of the candidates against the others, by blocks,
