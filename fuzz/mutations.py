@@ -173,6 +173,19 @@ def _nested(rng: Random) -> bytes:
     return open_ * depth + b"1" + close * rng.choice((depth, depth, 0))
 
 
+def laughs(rng: Random, seeds: Sequence[bytes]) -> bytes:
+    """A recipe in which each line repeats or merges the one before many times over."""
+    form = rng.choice(("{{<<: [{}]}}", "[{}]", "{{k: [{}]}}"))
+    times, before = (
+        rng.choice((2, 10, 40)),
+        rng.choice((b"x:\n", b"model:\n head_options:\n", b"forget:\n settings:\n")),
+    )
+    lines = ["  a0: &a0 {k: 1}"]
+    for line in range(1, rng.choice((3, 8, 30))):
+        lines.append(f"  a{line}: &a{line} " + form.format(", ".join([f"*a{line - 1}"] * times)))
+    return rng.choice(seeds) + b"\n" * rng.randrange(2) + before + "\n".join(lines).encode()
+
+
 VALUES: tuple[Any, ...] = (
     *(None, True, False, 0, -1, 1, 2, 0.5, 1e308, float("nan"), float("inf"), 2**31, 2**63, 2**64, 10**30, -(2**63)),
     *("", "x", "0", "nan", "\0", "\ud800", "é" * 300, "../../x", "/dev/null", [], {}, [[]], {"": None}, [0, -1], ["x"]),

@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Sequence
 from datetime import date
 from decimal import Decimal
+from functools import lru_cache
 from random import Random
 from typing import Any
 
@@ -32,6 +33,18 @@ def summed_png(rng: Random, seeds: Sequence[bytes]) -> bytes:
         out += content[place : place + 4] + body + struct.pack(">I", zlib.crc32(body))
         place += 12 + length
     return out
+
+
+def long_words(rng: Random, seeds: Sequence[bytes]) -> bytes:
+    """A tar whose pax header is many records long."""
+    words = rng.choice((b"6 a=b\n", b"11 path=xy\n", b"9 size=5\n", b"2 ", b"99999999 ", b"a=b")) * rng.choice(
+        (1, 90_000)
+    )
+    header = bytearray(512)
+    header[:1], header[124:136], header[156:157] = b"p", b"%011o\0" % len(words), b"x"
+    header[257:263], header[148:156] = b"ustar\0", b" " * 8
+    header[148:156] = b"%06o\0 " % sum(header)
+    return bytes(header) + words + bytes(-len(words) % 512) + rng.choice(seeds)
 
 
 def summed_tar(rng: Random, seeds: Sequence[bytes]) -> bytes:
@@ -170,9 +183,11 @@ def changed_onnx(rng: Random, seeds: Sequence[bytes]) -> bytes:
     for _ in range(rng.choice((1, 1, 1, 2, 4))):
         graph = model.graph
         node = graph.node[rng.randrange(len(graph.node))] if graph.node else graph.node.add()
-        match rng.randrange(10):
+        match rng.randrange(11):
             case 0:
                 node.op_type = rng.choice(OPERATORS)
+            case 7:
+                _reshape(rng, model)
             case 1:  # another value, perhaps one that comes later: a cycle
                 names = [name for other in graph.node for name in (*other.input, *other.output)] + ["", "nowhere"]
                 ends = rng.choice((node.input, node.output))
@@ -199,6 +214,18 @@ def changed_onnx(rng: Random, seeds: Sequence[bytes]) -> bytes:
         return bytes(model.SerializeToString())
     except ValueError:  # text that is none
         return rng.choice(seeds)
+
+
+def _reshape(rng: Random, model: Any) -> None:
+    """Whole numbers in the graph are shapes and places: other ones, huge ones among them."""
+    constants = [attribute.t for node in model.graph.node for attribute in node.attribute if attribute.HasField("t")]
+    whole = [t for t in (*model.graph.initializer, *constants) if t.data_type == 7 and len(t.raw_data) >= 8]
+    if whole:
+        tensor = rng.choice(whole)
+        values = bytearray(tensor.raw_data)
+        place = 8 * rng.randrange(len(values) // 8)
+        values[place : place + 8] = struct.pack("<q", rng.choice((0, -1, 1, 2, 2**16, 2**28, 2**31, 2**40, 2**63 - 1)))
+        tensor.raw_data = bytes(values)
 
 
 def _change_message(rng: Random, message: Any) -> None:
@@ -251,6 +278,8 @@ def _field_value(rng: Random, field: Any, value: Any) -> Any:
 def odd_table(rng: Random, seeds: Sequence[bytes]) -> bytes:
     """A valid Parquet file with other columns, types or values than the reader expects."""
     table = pq.read_table(io.BytesIO(rng.choice(seeds)))
+    if rng.random() < 0.01:
+        return _dense(tuple(table.column_names))
     rows = rng.choice((table.num_rows, table.num_rows, 0, 1))
     table = table.slice(0, rows)
     names, columns = list(table.column_names), [column.combine_chunks() for column in table.columns]
@@ -272,6 +301,14 @@ def odd_table(rng: Random, seeds: Sequence[bytes]) -> bytes:
                 columns[place] = _odd_column(rng, rows)
     out = io.BytesIO()
     pq.write_table(pa.Table.from_arrays([pa.array(c) for c in columns], names=names), out)
+    return out.getvalue()
+
+
+@lru_cache(maxsize=4)
+def _dense(names: tuple[str, ...]) -> bytes:
+    """Rows by the million in a few bytes: Parquet counts equal values instead of keeping them."""
+    out = io.BytesIO()
+    pq.write_table(pa.table({name: pa.nulls(30_000_000) for name in names}), out)
     return out.getvalue()
 
 

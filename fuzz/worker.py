@@ -68,7 +68,9 @@ def _causes(error: BaseException | None) -> list[BaseException]:
 
 
 def _is_memory(error: BaseException) -> bool:
-    return isinstance(error, MemoryError) or any(words in str(error).lower() for words in NO_MEMORY)
+    if isinstance(error, MemoryError | ValueError):  # pydantic's ValueError would write out its input, however long
+        return isinstance(error, MemoryError)
+    return any(words in str(error).lower() for words in NO_MEMORY)
 
 
 def _place(error: BaseException) -> str:

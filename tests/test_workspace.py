@@ -62,8 +62,14 @@ def test_output_is_found_again_by_a_later_process(workspace: Workspace) -> None:
     assert build.calls == 1
 
 
-def input_of(key: str) -> dict[str, Output]:
-    return {"faces": Output(Path("anywhere"), key)}
+class Known(Output):
+    """An output of this content, wherever it lies."""
+
+    content = property(lambda self: self.key)
+
+
+def input_of(content: str) -> dict[str, Output]:
+    return {"faces": Known(Path("anywhere"), content)}
 
 
 @pytest.mark.parametrize(
@@ -73,19 +79,48 @@ def input_of(key: str) -> dict[str, Output]:
         {"settings": {"size": 32, "seed": 1}},
         {"inputs": input_of("other")},
         {"inputs": {}},
-        {"version": 2},
+        {"code": {"damnatio.captures": "2"}},
     ],
 )
-def test_changed_setting_input_or_version_is_built_beside_the_old(
-    workspace: Workspace, changed: dict[str, Any]
-) -> None:
-    given: dict[str, Any] = {"settings": {"size": 32}, "inputs": input_of("one"), "version": 1}
+def test_changed_setting_input_or_code_is_built_beside_the_old(workspace: Workspace, changed: dict[str, Any]) -> None:
+    given: dict[str, Any] = {"settings": {"size": 32}, "inputs": input_of("one"), "code": {"damnatio.captures": "1"}}
     old = workspace.stage("2-captures", "all", build=Build("old"), **given)
     new = workspace.stage("2-captures", "all", build=Build("new"), **{**given, **changed})
     assert old.key != new.key
     assert old.path != new.path
     assert (old.path / "data.txt").read_text() == "old"
     assert (new.path / "data.txt").read_text() == "new"
+
+
+def test_equal_output_of_edited_code_stops_the_cascade(workspace: Workspace, said: list[str]) -> None:
+    def chain(code: str, content: str) -> tuple[Output, Output, Build]:
+        first = workspace.stage("2-captures", "all", {}, {}, Build(content), {"damnatio.captures": code})
+        later = Build("drawn")
+        return first, workspace.stage("3-partitions", "all", {}, {"captures": first}, later), later
+
+    before, drawn, _ = chain("1", "same")
+    edited, again, later = chain("2", "same")
+    assert before.key != edited.key
+    assert before.content == edited.content
+    assert (again, later.calls) == (drawn, 0)
+    assert any("made again: code damnatio.captures changed" in line for line in said)
+    other, redrawn, later = chain("3", "other")
+    assert other.content != before.content
+    assert (redrawn.path != drawn.path, later.calls) == (True, 1)
+
+
+def test_log_and_cache_are_no_part_of_the_content(workspace: Workspace) -> None:
+    def build(seconds: str, cached: bool) -> Callable[[Path], None]:
+        def work(folder: Path) -> None:
+            (folder / "data.txt").write_text("same")
+            (folder / "metrics.jsonl").write_text(seconds)
+            if cached:
+                (folder / "pixels.npy").write_text("pixels")
+
+        return work
+
+    outputs = [workspace.stage("1-faces", "all", {"n": n}, {}, build(str(n), n > 1)) for n in (1, 2)]
+    assert outputs[0].content == outputs[1].content
 
 
 def test_key_depends_on_the_content_and_not_on_the_order_of_keys() -> None:
@@ -96,13 +131,15 @@ def test_key_depends_on_the_content_and_not_on_the_order_of_keys() -> None:
 
 
 def test_manifest_says_what_went_in(workspace: Workspace) -> None:
-    output = workspace.stage("2-captures", "all", {"threshold": 30.0}, input_of("abc"), Build(), version=3)
+    output = workspace.stage(
+        "2-captures", "all", {"threshold": 30.0}, input_of("abc"), Build(), {"damnatio.captures": "3"}
+    )
     manifest = output.manifest
     assert manifest["key"] == output.key
     assert manifest["stage"] == "2-captures"
     assert manifest["settings"] == {"threshold": 30.0}
     assert manifest["inputs"] == {"faces": "abc"}
-    assert manifest["version"] == 3
+    assert manifest["code"] == {"damnatio.captures": "3"}
     assert manifest["made"]["seconds"] >= 0
 
 
@@ -273,7 +310,7 @@ def test_a_file_is_hashed_once(workspace: Workspace, monkeypatch: pytest.MonkeyP
 
 
 def test_a_large_file_is_hashed_by_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("damnatio.workspace.LONG", 10)
+    monkeypatch.setattr("damnatio.support.files.LONG", 10)
     content = bytes(range(256)) * 10_000
     (tmp_path / "large").write_bytes(content)
     assert digest_of(tmp_path / "large") == hashlib.sha256(content).hexdigest()

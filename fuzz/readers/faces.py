@@ -21,7 +21,7 @@ from damnatio.faces.recordio import RecordIO
 from damnatio.faces.webdataset import WebDataset
 from fuzz.mutations import damaged, edited, mixed
 from fuzz.readers.base import Reader
-from fuzz.structures import odd_table, payload, summed_png, summed_tar
+from fuzz.structures import long_words, odd_table, payload, summed_png, summed_tar
 
 SIZE = 16
 
@@ -213,7 +213,7 @@ READERS = [
     Reader("image", ".img", _images, lambda path: decode(path.read_bytes()), mixed(damaged, damaged, summed_png)),
     Reader("rec", ".rec", lambda _: [_rec()[0]], lambda path: _read_all(_recordio(path)), damaged),
     Reader("idx", ".idx", lambda _: [_rec()[1]], _read_idx, mixed(damaged, edited)),
-    Reader("tar", ".tar", _shards, _read_shard, mixed(damaged, summed_tar)),
+    Reader("tar", ".tar", _shards, _read_shard, mixed(damaged, summed_tar, damaged, summed_tar, long_words)),
     Reader("pairs-bin", ".bin", _pickles, _read_bin, mixed(damaged, damaged, payload)),
     Reader("manifest-csv", ".csv", _manifests, _read_manifest, edited),
     Reader("manifest-parquet", ".parquet", _parquet_manifests, _read_manifest, mixed(damaged, odd_table)),

@@ -23,7 +23,7 @@ from damnatio.reporting.report import RESULTS, WARNINGS, read_report
 from damnatio.support.manifests import MANIFEST
 from damnatio.support.tables import Table
 from damnatio.workspace import Output, Workspace
-from fuzz.mutations import changed_json, damaged, edited, mixed
+from fuzz.mutations import changed_json, damaged, edited, laughs, mixed
 from fuzz.readers.base import Reader
 from fuzz.structures import changed_safetensors, odd_table
 
@@ -194,7 +194,7 @@ def _read_stage(path: Path) -> None:
 
 
 READERS = [
-    Reader("recipe", ".yaml", _recipes, recipes.load, edited),
+    Reader("recipe", ".yaml", _recipes, recipes.load, mixed(edited, edited, edited, laughs)),
     Reader("override", ".txt", _overrides, _read_override, edited),
     Reader("table", ".parquet", _tables, _read_table, mixed(damaged, odd_table)),
     Reader(

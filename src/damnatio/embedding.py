@@ -1,6 +1,10 @@
-"""Stage 6: images -> embeddings, unit vectors in float32 with the row of each image."""
+"""Stage 6: images -> embeddings, unit vectors in float32 with the row of each image.
+
+It also keeps some example pairs of images with their similarity under f*, for a figure.
+"""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -11,16 +15,20 @@ from safetensors.numpy import load_file
 from torch import nn
 from torch.nn import functional as F
 
+from damnatio.captures import pixel_distances
 from damnatio.faces.base import Faces, Images
 from damnatio.models.card import Card
 from damnatio.models.inputs import Pixels, embed_inputs
-from damnatio.support.arrays import lengths, save_tensors
+from damnatio.partitions import FORGET, Partitions
+from damnatio.support.arrays import lengths, save_tensors, write_arrays
 from damnatio.support.errors import DamnatioError
 from damnatio.support.files import need_regular
 from damnatio.support.manifests import checked
-from damnatio.support.tables import Table
+from damnatio.support.tables import Table, codes_of, groups_of
 
-FILE = "embeddings.safetensors"
+FILE, EXAMPLES = "embeddings.safetensors", "examples.safetensors"
+EACH = 4
+"""example pairs of each kind"""
 
 
 def embed(
@@ -85,3 +93,63 @@ def in_float64(units: NDArray[np.float32], whose: Callable[[int], str], where: P
         )
     double /= norms[:, None]
     return double
+
+
+@dataclass(frozen=True)
+class Example:
+    """Two images of one identity: of one capture instance (`within`) or of two (`across`)."""
+
+    kind: str
+    images: Images
+    distance: float
+    similarity: float
+
+
+def save_examples(
+    backbone: nn.Module,
+    card: Card,
+    faces: Faces,
+    partitions: Partitions,
+    captures: NDArray[np.int64],
+    folder: Path,
+) -> None:
+    """Write some within- and some across-instance pairs of forget identities, as in the paper's Fig. 2."""
+    found = _pairs_of_each_kind(partitions, captures)
+    kinds = np.array([kind == "within" for kind, pairs in found.items() for _ in pairs], bool)
+    rows = np.array([row for pairs in found.values() for pair in pairs for row in pair], np.int64)
+    images = faces.read(rows) if len(rows) else np.zeros((0, faces.size, faces.size, 3), np.uint8)
+    images = images.reshape(len(kinds), 2, *images.shape[1:])
+    units = embed(backbone, card, faces, rows, 64).reshape(len(kinds), 2, -1)
+    arrays = {
+        "within": kinds,
+        "images": images,
+        "distances": np.array([pixel_distances(pair)[0, 1] for pair in images]),
+        "similarities": np.array([float(a @ b) for a, b in units]),
+    }
+    write_arrays(arrays, folder / EXAMPLES)
+
+
+def load_examples(folder: Path) -> list[Example]:
+    arrays = load_file(checked(folder / EXAMPLES))
+    columns = zip(*(arrays[name] for name in ("within", "images", "distances", "similarities")), strict=True)
+    return [
+        Example("within" if within else "across", images, float(distance), float(similarity))
+        for within, images, distance, similarity in columns
+    ]
+
+
+def _pairs_of_each_kind(partitions: Partitions, captures: NDArray[np.int64]) -> dict[str, list[tuple[int, int]]]:
+    """The rows of `EACH` pairs of each kind, at most one pair of a kind per identity."""
+    found: dict[str, list[tuple[int, int]]] = {"within": [], "across": []}
+    forget = np.flatnonzero(partitions.has(FORGET))
+    for places in groups_of(codes_of(partitions.table["identity"][forget])[0]):
+        rows = forget[places]
+        instance = captures[rows]
+        first = {kind: len(pairs) for kind, pairs in found.items()}
+        for a, b in zip(*np.triu_indices(len(rows), 1), strict=True):
+            kind = "within" if instance[a] == instance[b] else "across"
+            if len(found[kind]) == first[kind] < EACH:
+                found[kind].append((int(rows[a]), int(rows[b])))
+        if all(len(pairs) == EACH for pairs in found.values()):
+            break
+    return found

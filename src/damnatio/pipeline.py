@@ -3,9 +3,9 @@
 Each method of `Pipeline` is one stage. It asks for the stages before it, says what its output depends on, and computes
 only what is not on disk. What a stage computes stands in the stage's own module.
 
-The code of the evaluation and of the report is part of their keys, and so is that of a method, a network, a head and
-the renderer: an edit computes them anew. The code of the other stages is not: nobody wants to train f* again because a
-comment changed. A change there that alters results raises `version`.
+The key of an output holds the digest of every module that its build reaches (`support/code.py`), so an edit of code
+computes anew what depends on it. Comments and docstrings do not count. Stages are chained by the content of what they
+read: an output that comes out equal after an edit is where the computing ends.
 """
 
 import copy
@@ -20,13 +20,14 @@ from pydantic import BaseModel
 from damnatio.evaluation.measuring import ORIGINAL
 from damnatio.faces import SOURCES
 from damnatio.faces.base import Faces, FaceSource, collect
+from damnatio.methods import METHODS
 from damnatio.methods.base import method_settings
 from damnatio.partitions import FILE as PARTITIONS
 from damnatio.partitions import Partitions
 from damnatio.recipe.schema import Recipe
+from damnatio.support.code import behind, digests
 from damnatio.support.errors import DamnatioError
 from damnatio.support.manifests import manifest_of
-from damnatio.support.registry import code_of
 from damnatio.support.tables import Table
 from damnatio.workspace import Output, Workspace
 
@@ -46,9 +47,12 @@ class Pipeline:
 
     def faces(self) -> Output:
         settings = {**_plain(self.recipe.faces), "content": self._content}
-        return self._stage(
-            "1-faces", self.recipe.faces.source, settings, {}, lambda folder: collect(self._source, folder)
-        )
+        source = self.recipe.faces.source
+
+        def build(folder: Path) -> None:
+            collect(self._source, folder)
+
+        return self._stage("1-faces", source, settings, {}, build, SOURCES.code(source))
 
     def captures(self) -> Output:
         faces = self.faces()
@@ -90,7 +94,8 @@ class Pipeline:
         settings: dict[str, Any] = {"model": self._model_settings}
         if not recipe.model.weights:
             settings |= {"train": _plain(recipe.train), "seed": recipe.seed}
-        return self._stage("4-train", ORIGINAL, settings, {"faces": faces, "partitions": partitions}, build)
+        inputs = {"faces": faces, "partitions": partitions}
+        return self._stage("4-train", ORIGINAL, settings, inputs, build, self._network_code())
 
     def trunk(self) -> Output:
         """Activations of the frozen part of f*, for every method."""
@@ -112,16 +117,14 @@ class Pipeline:
             keep_activations(cut(backbone, freeze)[0], images, rows, batch, folder, self.workspace.say)
 
         inputs = {"faces": faces, "partitions": partitions, "original": original}
-        label = re.sub(r"[^\w.-]+", "-", freeze).strip("-")  # a value of an ONNX graph may bear any name
-        return self._stage("4-trunk", label, {"freeze": freeze}, inputs, build)
+        name = re.sub(r"[^\w.-]+", "-", freeze).strip("-")  # a value of an ONNX graph may bear any name
+        return self._stage("4-trunk", name, {"freeze": freeze}, inputs, build, self._network_code())
 
-    def altered(self, scale: str, label: str) -> Output:
+    def altered(self, scale: str, variant: str) -> Output:
         """f: the original model after forgetting."""
-        from damnatio.methods import METHODS
-
         recipe = self.recipe
         faces, partitions, original = self.faces(), self.partitions(), self.original()
-        settings = method_settings(recipe, label)
+        settings = method_settings(recipe, variant)
         inputs = {"faces": faces, "partitions": partitions, "original": original}
         trunk = self.trunk() if recipe.forget.freeze is not None else None
         if trunk:
@@ -135,7 +138,7 @@ class Pipeline:
             set_threads(recipe.threads)
             images, table = self.images(faces), self._table(partitions)
             fit(
-                forgetting_job(recipe, images, table, original.path, scale, label, trunk.path if trunk else None),
+                forgetting_job(recipe, images, table, original.path, scale, variant, trunk.path if trunk else None),
                 folder,
                 self.workspace.say,
             )
@@ -143,22 +146,22 @@ class Pipeline:
         common = {k: v for k, v in _plain(recipe.forget).items() if k not in ("scales", "methods", "settings")}
         return self._stage(
             "5-forget",
-            f"{scale}-{label}",
+            f"{scale}-{variant}",
             {
                 "scale": scale,
                 "forget": common,
                 "method": _plain(settings),
-                "code": METHODS.fingerprint(settings.method),
                 "seed": recipe.seed,
             },
             inputs,
             build,
+            METHODS.code(settings.method) | self._network_code(),
         )
 
-    def embeddings(self, scale: str, label: str) -> Output:
+    def embeddings(self, scale: str, variant: str) -> Output:
         """Of all images that the evaluation compares. f* has one set, whatever the scale."""
-        faces, partitions, model = self.faces(), self.partitions(), self._model(scale, label)
-        name = ORIGINAL if label == ORIGINAL else f"{scale}-{label}"
+        faces, partitions, model = self.faces(), self.partitions(), self._model(scale, variant)
+        name = ORIGINAL if variant == ORIGINAL else f"{scale}-{variant}"
 
         def build(folder: Path) -> None:
             from damnatio.embedding import embed, save_embeddings
@@ -172,13 +175,35 @@ class Pipeline:
             save_embeddings(embed(backbone, card, self.images(faces), rows, batch, f"embed {name}"), rows, folder)
 
         inputs = {"faces": faces, "partitions": partitions, "model": model}
-        return self._stage("6-embed", name, {}, inputs, build)
+        return self._stage("6-embed", name, {}, inputs, build, self._network_code())
 
-    def evaluation(self, scale: str, label: str) -> Output:
+    def examples(self) -> Output:
+        """Some pairs of images of one identity, for the figure of capture instances."""
+        inputs = {
+            "faces": self.faces(),
+            "captures": self.captures(),
+            "partitions": self.partitions(),
+            "original": self.original(),
+        }
+
+        def build(folder: Path) -> None:
+            from damnatio.embedding import save_examples
+            from damnatio.models.store import load_backbone
+            from damnatio.support.devices import set_threads
+
+            set_threads(self.recipe.threads)
+            backbone, card = load_backbone(inputs["original"].path)
+            captures = Table.read(inputs["captures"].path / "captures.parquet")
+            images, partitions = self.images(inputs["faces"]), self._table(inputs["partitions"])
+            save_examples(backbone, card, images, partitions, captures["capture"], folder)
+
+        return self._stage("6-embed", "examples", {}, inputs, build, self._network_code())
+
+    def evaluation(self, scale: str, variant: str) -> Output:
         recipe, settings = self.recipe, self.recipe.evaluate
-        partitions, embeddings = self.partitions(), self.embeddings(scale, label)
+        partitions, embeddings = self.partitions(), self.embeddings(scale, variant)
         inputs = {"partitions": partitions, "embeddings": embeddings}
-        if label != ORIGINAL:
+        if variant != ORIGINAL:
             inputs["original"] = self.evaluation(scale, ORIGINAL)
 
         def build(folder: Path) -> None:
@@ -191,68 +216,66 @@ class Pipeline:
             table = self._table(partitions)
             units, rows = load_embeddings(embeddings.path / FILE, table.table)
             compared = compare(units, rows, table, scale, settings.nonmated_pairs, recipe.seed)
-            reference = reference_of(inputs["original"].path) if label != ORIGINAL else None
+            reference = reference_of(inputs["original"].path) if variant != ORIGINAL else None
             write(measure(compared, settings.operating_points, reference, settings.replicates), folder)
 
-        names = ("distributions", "identification", "intervals", "verification")
-        stages = ("protocol", "scanning", "thinning", "tails", "comparing", "calibrating", "measuring")
-        code = code_of(*(f"evaluation/{name}.py" for name in stages), *(f"metrics/{name}.py" for name in names))
-        keyed = {"scale": scale, "seed": recipe.seed, "code": code, **_plain(settings)}
+        keyed = {"scale": scale, "seed": recipe.seed, **_plain(settings)}
         del keyed["embed_batch"]
-        return self._stage("7-evaluate", f"{scale}-{label}", keyed, inputs, build)
+        return self._stage("7-evaluate", f"{scale}-{variant}", keyed, inputs, build)
 
     def report(self) -> Path:
         """Of every model whose evaluation for this recipe is finished: those asked for now, and those from before."""
         forget = self.recipe.forget
-        asked = [(scale, label) for scale in forget.scales for label in (ORIGINAL, *forget.methods)]
+        asked = [(scale, variant) for scale in forget.scales for variant in (ORIGINAL, *forget.methods)]
         found = {model: self.evaluation(*model) for model in asked}
         found |= self._keep_finished(found)
         recipe = self.reported
-        models = [(scale, label) for scale in recipe.forget.scales for label in (ORIGINAL, *recipe.forget.methods)]
+        models = [(scale, variant) for scale in recipe.forget.scales for variant in (ORIGINAL, *recipe.forget.methods)]
         models = [model for model in models if model in found]
-        inputs = {"captures": self.captures(), "partitions": self.partitions(), "original": self.original()}
-        inputs |= {f"{scale}-{label}": found[scale, label] for scale, label in models}
+        inputs = {"partitions": self.partitions(), "examples": self.examples()}
+        inputs |= {f"{scale}-{variant}": found[scale, variant] for scale, variant in models}
 
         def build(folder: Path) -> None:
             from damnatio.reporting.report import Evaluated, write_report
 
-            evaluated = [Evaluated(scale, label, inputs[f"{scale}-{label}"].path) for scale, label in models]
-            write_report(recipe, self.images(self.faces()), inputs, evaluated, folder)
+            evaluated = [Evaluated(scale, variant, inputs[f"{scale}-{variant}"].path) for scale, variant in models]
+            write_report(recipe, inputs["partitions"].path, inputs["examples"].path, evaluated, folder)
 
-        looks = [f"reporting/{name}" for name in ("figures.py", "layouts.py", "mechanism.py", "grids.py", "page.html")]
-        keyed = {"recipe": _plain(recipe), "code": code_of("reporting/report.py", "reporting/findings.py", *looks)}
-        return self.workspace.publish("report", keyed, inputs, build)
+        code = behind(build)
+        for variant in recipe.forget.methods:  # the page says which methods are reconstructions, and draws some of them
+            code |= METHODS.code(method_settings(recipe, variant).method)
+        return self.workspace.publish("report", {"recipe": _plain(recipe)}, inputs, build, code)
 
     def _keep_finished(self, asked: Mapping[tuple[str, str], Output]) -> dict[tuple[str, str], Output]:
         """The finished evaluations that differ from those asked for in method or scale alone; `reported` names them.
 
-        A row that this recipe gives other settings, or none, is taken as the last report had it."""
+        A variant for which this recipe has other settings, or none, is taken as the last report had it."""
         recipe = self.recipe
         last = _forget_section(manifest_of(self.workspace.folder / "report"))
         rows: dict[str, list[str]] = {}
         for name, manifest in self.workspace.finished("7-evaluate"):
             scale = str(manifest["settings"].get("scale"))
-            label = name.removeprefix(f"{scale}-")
-            if scale in recipe.partitions.scales and (scale, label) not in asked:
-                rows.setdefault(label, []).append(scale)
+            variant = name.removeprefix(f"{scale}-")
+            if scale in recipe.partitions.scales and (scale, variant) not in asked:
+                rows.setdefault(variant, []).append(scale)
         kept: dict[tuple[str, str], Output] = {}
         settings = dict(recipe.forget.settings)
-        for label, scales in rows.items():
-            tries = [settings.get(label, {})]
-            if label not in (ORIGINAL, *recipe.forget.methods):  # a report has one row of a name
-                tries.append(last["settings"].get(label, {}))
+        for variant, scales in rows.items():
+            tries = [settings.get(variant, {})]
+            if variant not in (ORIGINAL, *recipe.forget.methods):  # a report has one variant of a name
+                tries.append(last["settings"].get(variant, {}))
             for own in tries:
-                finished = {(scale, label): self._finished(scale, label, own) for scale in scales}
+                finished = {(scale, variant): self._finished(scale, variant, own) for scale in scales}
                 if any(finished.values()):
                     kept |= {model: output for model, output in finished.items() if output}
-                    settings |= {label: own} if own else {}
+                    settings |= {variant: own} if own else {}
                     break
         if kept:
-            listed = ", ".join(f"{scale} {label}" for scale, label in kept)
+            listed = ", ".join(f"{scale} {variant}" for scale, variant in kept)
             self.workspace.say(f"{'report':<13} {'':<12} kept     {listed}: finished before, with the same settings")
-            shown = [label for label in (*last["methods"], *recipe.forget.methods, *rows) if label != ORIGINAL]
-            named = {label for _, label in (*asked, *kept)}
-            methods = [label for label in dict.fromkeys(shown) if label in named]
+            shown = [variant for variant in (*last["methods"], *recipe.forget.methods, *rows) if variant != ORIGINAL]
+            named = {variant for _, variant in (*asked, *kept)}
+            methods = [variant for variant in dict.fromkeys(shown) if variant in named]
             if named <= {ORIGINAL, *recipe.forget.methods}:
                 methods = recipe.forget.methods
             scales = [scale for scale in recipe.partitions.scales if scale in {name for name, _ in (*asked, *kept)}]
@@ -260,14 +283,14 @@ class Pipeline:
             self.reported = recipe.model_copy(update={"forget": recipe.forget.model_copy(update=both)})
         return kept
 
-    def _finished(self, scale: str, label: str, own: dict[str, Any]) -> Output | None:
-        """The evaluation of a row with these settings of its own, if it is on disk."""
+    def _finished(self, scale: str, variant: str, own: dict[str, Any]) -> Output | None:
+        """The evaluation of a variant with these settings of its own, if it is on disk."""
         look = copy.copy(self)  # with what was read of the source
-        forget = self.recipe.forget.model_copy(update={"settings": {**self.recipe.forget.settings, label: own}})
+        forget = self.recipe.forget.model_copy(update={"settings": {**self.recipe.forget.settings, variant: own}})
         look.recipe = self.recipe.model_copy(update={"forget": forget})
         look._known, look._computes = {}, False
         try:
-            return look.evaluation(scale, label)
+            return look.evaluation(scale, variant)
         except DamnatioError:  # not finished, or no method that is known here
             return None
 
@@ -284,22 +307,25 @@ class Pipeline:
 
     @cached_property
     def _model_settings(self) -> dict[str, Any]:
+        settings = _plain(self.recipe.model)
+        if self.recipe.model.weights:
+            from damnatio.models.importing import content_of
+
+            settings["weights"] = content_of(self.recipe.model)  # its content, not its place
+        return settings
+
+    def _network_code(self) -> dict[str, str]:
+        """The code of the network and its head, which are chosen by name."""
         from damnatio.backbones import BACKBONES
         from damnatio.heads import HEADS
         from damnatio.models.store import ONNX
 
         model = self.recipe.model
-        graph = code_of("models/onnx/graph.py", "models/onnx/operators.py") if model.backbone == ONNX else ""
-        code = [graph or BACKBONES.fingerprint(model.backbone), HEADS.fingerprint(model.head)]
-        settings = {**_plain(model), "code": code}
-        if model.weights:
-            from damnatio.models.importing import content_of
+        network = digests(["damnatio.models.onnx.graph"]) if model.backbone == ONNX else BACKBONES.code(model.backbone)
+        return network | HEADS.code(model.head)
 
-            settings["weights"] = content_of(model)  # what it is, not where it lies
-        return settings
-
-    def _model(self, scale: str, label: str) -> Output:
-        return self.original() if label == ORIGINAL else self.altered(scale, label)
+    def _model(self, scale: str, variant: str) -> Output:
+        return self.original() if variant == ORIGINAL else self.altered(scale, variant)
 
     def images(self, faces: Output) -> Faces:
         return Faces(faces.path, self._source)
@@ -310,21 +336,23 @@ class Pipeline:
     def _stage(
         self,
         stage: str,
-        label: str,
+        name: str,
         settings: dict[str, Any],
         inputs: dict[str, Output],
         build: Callable[[Path], None],
-        version: int = 1,
+        parts: Mapping[str, str] | None = None,
     ) -> Output:
-        """A stage asked for twice in one call is looked up once, so that it is announced once."""
+        """A stage asked for twice in one call is looked up once, so that it is announced once. `parts` holds the code
+        that `build` chooses by name."""
+        code = behind(build) | dict(parts or {})
         if not self._computes:
-            found = self.workspace.find(stage, label, settings, inputs, version)
+            found = self.workspace.find(stage, name, settings, inputs, code)
             if found is None:
-                raise DamnatioError(f"{stage} {label} is not finished.")
+                raise DamnatioError(f"{stage} {name} is not finished.")
             return found
-        if (stage, label) not in self._known:
-            self._known[stage, label] = self.workspace.stage(stage, label, settings, inputs, build, version)
-        return self._known[stage, label]
+        if (stage, name) not in self._known:
+            self._known[stage, name] = self.workspace.stage(stage, name, settings, inputs, build, code)
+        return self._known[stage, name]
 
 
 def _plain(settings: BaseModel) -> dict[str, Any]:

@@ -5,10 +5,12 @@
       2-captures/all-0b7e44d1/          ...
       report/                           what the last call computed, for people
 
-An output's key is a hash of the stage's version, its settings and the keys of its inputs. So nothing is computed
-twice, nothing stale is read, and a changed setting makes a new output beside the old one. An output is built in a
-`.partial-` folder and renamed when it is whole: what lies under a stage's folder is complete, and what was
-interrupted goes on where it stopped.
+An output's key is a hash of the stage's settings, of the code that makes the output, and of the content of its inputs.
+So nothing is computed twice, nothing stale is read, and a changed setting makes a new output beside the old one. An
+output that is made again and comes out equal stops there: the stages after it see the same content.
+
+An output is built in a `.partial-` folder and renamed when it is whole. So every output under a stage's folder is
+complete, and an interrupted one goes on where it stopped.
 
 A finished output names the hash of each of its files. Whoever reads one asks for its path by `checked`, so that a file
 that was damaged, edited or swapped since is refused and never measured.
@@ -24,15 +26,16 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
 
 from damnatio import __version__
 from damnatio.support.errors import DamnatioError
 from damnatio.support.files import content_key, digest_of, write_atomically
-from damnatio.support.manifests import CHECKPOINT, LOCK, LOG, MANIFEST, manifest_of
+from damnatio.support.manifests import CACHES, CHECKPOINT, LOCK, LOG, MANIFEST, manifest_of
 
-FORMAT = 2
+FORMAT = 3
 """of the manifest; part of every key, so that outputs of an older format stay where they are and are never read"""
 
 
@@ -48,10 +51,11 @@ class Output:
         content: dict[str, Any] = json.loads((self.path / MANIFEST).read_bytes())  # as `checked` reads it
         return content
 
-    @property
+    @cached_property
     def content(self) -> str:
         """A hash of what the output holds, from its manifest: equal for equal results, however they were reached."""
-        return content_key({name: f["sha256"] for name, f in self.manifest["files"].items() if not name.endswith(LOG)})
+        files = self.manifest["files"].items()
+        return content_key({name: file["sha256"] for name, file in files if not name.endswith((LOG, *CACHES))})
 
 
 class Workspace:
@@ -101,21 +105,23 @@ class Workspace:
     def stage(
         self,
         stage: str,
-        label: str,
+        name: str,
         settings: Mapping[str, Any],
         inputs: Mapping[str, Output],
         build: Callable[[Path], None],
-        version: int = 1,
+        code: Mapping[str, str] | None = None,
     ) -> Output:
-        """The output of `build` for these settings and inputs: the one on disk if there is one, else made now.
+        """The output of `build` for these settings, inputs and code: the one on disk if there is one, else made now.
 
-        `build` writes into a folder that may hold what an interrupted call left. `version` rises whenever the same
-        settings and inputs come to mean another output.
+        `build` writes into a folder that may hold what an interrupted call left. `code` holds the digest of each module
+        that `build` reaches.
         """
-        wanted, key, final = self._place(stage, label, settings, inputs, version)
+        wanted, key, final = self._place(stage, name, settings, inputs, code)
         if _key_of(final) == key:
-            self.say(f"{stage:<13} {label:<12} reused   {final}")
+            self.say(f"{stage:<13} {name:<12} reused   {final}")
             return Output(final, key)
+        if reason := self._reason(stage, name, wanted):
+            self.say(f"{stage:<13} {name:<12} made again: {reason}")
         partial = final.with_name(f".partial-{final.name}")
         partial.mkdir(parents=True, exist_ok=True)
         started = time.monotonic()
@@ -133,34 +139,64 @@ class Workspace:
         if final.exists():  # without a manifest it is nobody's output
             shutil.rmtree(final)
         partial.rename(final)
-        self.say(f"{stage:<13} {label:<12} {time.monotonic() - started:6.1f} s {final}")
+        self.say(f"{stage:<13} {name:<12} {time.monotonic() - started:6.1f} s {final}")
         return Output(final, key)
 
     def find(
-        self, stage: str, label: str, settings: Mapping[str, Any], inputs: Mapping[str, Output], version: int = 1
+        self,
+        stage: str,
+        name: str,
+        settings: Mapping[str, Any],
+        inputs: Mapping[str, Output],
+        code: Mapping[str, str] | None = None,
     ) -> Output | None:
-        """The output for these settings and inputs if it is on disk."""
-        _, key, final = self._place(stage, label, settings, inputs, version)
+        """The output for these settings, inputs and code if it is on disk."""
+        _, key, final = self._place(stage, name, settings, inputs, code)
         return Output(final, key) if _key_of(final) == key else None
 
     def finished(self, stage: str) -> list[tuple[str, dict[str, Any]]]:
-        """The label and the manifest of each output of a stage that is on disk."""
+        """The name and the manifest of each output of a stage that is on disk."""
         found = [(path.name, manifest_of(path)) for path in sorted((self.folder / stage).glob("[!.]*"))]
         return [(name.removesuffix(f"-{manifest['key'][:8]}"), manifest) for name, manifest in found if manifest]
 
+    def _reason(self, stage: str, name: str, wanted: Mapping[str, Any]) -> str:
+        """Why the last output of this name does not serve, or nothing if there is none."""
+        others = [manifest for known, manifest in self.finished(stage) if known == name]
+        if not others:
+            return ""
+        last = max(others, key=lambda manifest: str(manifest.get("made", {}).get("finished")))
+        changed = []
+        for section in ("settings", "inputs", "code"):
+            old, new = last.get(section, {}), json.loads(json.dumps(wanted[section], default=str))
+            changes = [entry for entry in {**old, **new} if old.get(entry) != new.get(entry)]
+            if changes:
+                listed = ", ".join(changes[:3]) + (f" and {len(changes) - 3} more" if len(changes) > 3 else "")
+                changed.append(f"{section} {listed}")
+        return f"{'; '.join(changed)} changed" if changed else ""
+
     def _place(
-        self, stage: str, label: str, settings: Mapping[str, Any], inputs: Mapping[str, Output], version: int
+        self,
+        stage: str,
+        name: str,
+        settings: Mapping[str, Any],
+        inputs: Mapping[str, Output],
+        code: Mapping[str, str] | None,
     ) -> tuple[dict[str, Any], str, Path]:
         """What an output is the result of, the key of that, and where the output lies."""
-        wanted = {"version": version, **_wanted(stage, settings, inputs)}
+        wanted = _wanted(stage, settings, inputs, code)
         key = content_key(wanted)
-        return wanted, key, self.folder / stage / f"{label}-{key[:8]}"
+        return wanted, key, self.folder / stage / f"{name}-{key[:8]}"
 
     def publish(
-        self, name: str, settings: Mapping[str, Any], inputs: Mapping[str, Output], build: Callable[[Path], None]
+        self,
+        name: str,
+        settings: Mapping[str, Any],
+        inputs: Mapping[str, Output],
+        build: Callable[[Path], None],
+        code: Mapping[str, str] | None = None,
     ) -> Path:
         """A folder of a fixed name for people: rebuilt whole when its inputs changed, swapped in at once."""
-        wanted = _wanted(name, settings, inputs)
+        wanted = _wanted(name, settings, inputs, code)
         key, final = content_key(wanted), self.folder / name
         if _key_of(final) == key:
             self.say(f"{name:<13} {'':<12} reused   {final}")
@@ -185,13 +221,16 @@ class Workspace:
         return final
 
 
-def _wanted(stage: str, settings: Mapping[str, Any], inputs: Mapping[str, Output]) -> dict[str, Any]:
+def _wanted(
+    stage: str, settings: Mapping[str, Any], inputs: Mapping[str, Output], code: Mapping[str, str] | None
+) -> dict[str, Any]:
     """What the key of an output is the hash of."""
     return {
         "format": FORMAT,
         "stage": stage,
         "settings": dict(settings),
-        "inputs": {name: output.key for name, output in inputs.items()},
+        "inputs": {name: output.content for name, output in inputs.items()},
+        "code": dict(code or {}),
     }
 
 

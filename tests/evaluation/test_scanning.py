@@ -21,13 +21,13 @@ from damnatio.evaluation.scanning import (
     Units,
     bound,
     dots,
-    lengths,
     mark_mated,
     on_grid,
     pair_tiles,
     product,
 )
 from damnatio.evaluation.searching import top_two
+from damnatio.support.arrays import lengths
 
 KINDS: tuple[Kind, ...] = ("float64", "float32", "bfloat16", "int8")
 

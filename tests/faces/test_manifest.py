@@ -200,3 +200,9 @@ def test_damaged_parquet_is_read_or_told(tmp_path_factory: pytest.TempPathFactor
     content[start : start + len(damage)] = damage
     path.write_bytes(content)
     survives(path)
+
+
+def test_rows_that_take_no_room_are_not_believed(tmp_path: Path) -> None:
+    none = pa.nulls(3_000_000, pa.string())
+    with pytest.raises(DamnatioError, match=r"faces\.parquet claims 3,000,000 rows in [\d,]+ bytes"):
+        source(parquet(tmp_path, path=none, identity=none)).index()

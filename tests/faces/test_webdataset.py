@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from damnatio.faces.base import UnreadableError
 from damnatio.faces.decoding import decode
-from damnatio.faces.tarindex import members
+from damnatio.faces.tarindex import _pax, members
 from damnatio.faces.webdataset import WebDataset
 from damnatio.support.errors import DamnatioError
 from tests.faces.images import SIZE, gathered, jpeg, png
@@ -87,6 +87,26 @@ def test_size_in_binary_is_understood() -> None:
     content[148:156] = b" " * 8
     content[148:156] = b"%06o\0 " % sum(content[:512])
     assert [tuple(member) for member in members(bytes(content))] == [("a.cls", 512, 5)]
+
+
+class Counted(bytes):
+    """Bytes that count how many of them are copied."""
+
+    copied = 0
+
+    def __getitem__(self, key: Any) -> Any:
+        part = super().__getitem__(key)
+        if isinstance(part, int):
+            return part
+        Counted.copied += len(part)
+        return Counted(part)
+
+
+def test_words_about_a_file_are_walked_once() -> None:
+    """A million bytes of them must not be copied for each of their records."""
+    words = Counted(b"6 a=b\n" * 20_000 + b"10 path=x\n")
+    assert _pax(words) == {"a": "b", "path": "x"}
+    assert Counted.copied <= 2 * len(words)
 
 
 @pytest.mark.parametrize(

@@ -96,6 +96,12 @@ def test_columns_of_one_name_are_refused(tmp_path: Path) -> None:
     assert "\n" not in str(told.value)
 
 
+def test_rows_that_take_no_room_are_not_believed(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": pa.nulls(3_000_000)}), tmp_path / "t.parquet")
+    with pytest.raises(DamnatioError, match=r"t\.parquet claims 3,000,000 rows in [\d,]+ bytes"):
+        Table.read(tmp_path / "t.parquet")
+
+
 def test_columns_of_numbered_values_are_those_values(tmp_path: Path) -> None:
     """As pandas writes categories, all of them missing among them."""
     texts = pa.array(["x", "y", "x"]).dictionary_encode()

@@ -170,7 +170,7 @@ def text(declared: Verification, swapped: Verification) -> str:
     lines.append(f"{mated:,} mated and {nonmated:,} non-mated comparisons; means of the cosine")
     found = difference(declared, swapped)
     lines.append(
-        f"Separation, {swapped.colour} less {declared.colour}: {found.mean:+.3f}, {CONFIDENCE:.0%} interval "
+        f"Separation, {swapped.colour} less {declared.colour}: {found.mean:+.3f}, {100 * CONFIDENCE:g} % interval "
         f"[{found.low:+.3f}, {found.high:+.3f}] (Student's t over {found.people} people, paired)"
     )
     worse = any(swapped.tmr[target] < declared.tmr[target] for target in targets)

@@ -21,7 +21,6 @@ from damnatio.evaluation.scanning import (
     Units,
     blocks,
     dots,
-    lengths,
     mark_mated,
     on_grid,
     one_thread_each,
@@ -33,6 +32,7 @@ from damnatio.evaluation.searching import top_two
 from damnatio.evaluation.tails import nonmated_count
 from damnatio.evaluation.thinning import Thinned
 from damnatio.metrics.distributions import BIN, BINS, Sample
+from damnatio.support.arrays import lengths
 from damnatio.support.progress import progress
 from damnatio.support.tables import groups_of
 

@@ -27,7 +27,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from damnatio.evaluation.choosing import promising, seconds
-from damnatio.support.arrays import lengths as lengths  # noqa: PLC0414 - its users import it from here
 from damnatio.support.devices import device
 
 Units = NDArray[np.float64]

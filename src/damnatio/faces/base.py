@@ -1,5 +1,6 @@
 """The contract of a source of faces, and the store that the later stages read pixels from."""
 
+import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -113,7 +114,7 @@ def collect(source: FaceSource, folder: Path) -> None:
         "skipped": len(skipped),
         "skipped_because": dict(Counter(reason for _, _, reason in skipped).most_common(10)),
         "first_skipped": [f"{name}: {reason}" for name, _, reason in skipped[:5]],
-        "cached": cached,
+        "pixels_sha256": pixels.digest.hexdigest(),
     }
     write_atomically(folder / "summary.json", json.dumps(summary, indent=1) + "\n")
 
@@ -124,6 +125,8 @@ class _PixelFile:
 
     def __init__(self, path: Path | None, size: int) -> None:
         self._path, self._size, self._count = path, size, 0
+        self.digest = hashlib.sha256()
+        """of all pixels, whether there is a file or not: two runs on the same images know it by this"""
 
     def __enter__(self) -> "_PixelFile":
         self._file = self._path.open("wb") if self._path else None
@@ -131,6 +134,7 @@ class _PixelFile:
         return self
 
     def append(self, image: NDArray[np.uint8]) -> None:
+        self.digest.update(np.ascontiguousarray(image).data)
         if self._file:
             self._file.write(np.ascontiguousarray(image).data)
             self._count += 1

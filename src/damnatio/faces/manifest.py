@@ -17,7 +17,7 @@ from damnatio.faces.base import UnreadableError
 from damnatio.faces.decoding import FileSettings, FileSource, image_file, state
 from damnatio.support.errors import DamnatioError
 from damnatio.support.files import need_regular
-from damnatio.support.tables import Column, Table, from_arrow
+from damnatio.support.tables import Column, Table, from_arrow, need_rows
 
 COLUMNS = ["path", "identity"]
 
@@ -97,6 +97,7 @@ def _first(names: Column) -> NDArray[np.bool_]:
 def _of_parquet(path: Path) -> tuple[Column, Column]:
     if not set(COLUMNS) <= set(pq.read_schema(path).names):
         raise KeyError
+    need_rows(path)
     table = pq.read_table(path, columns=COLUMNS)
     return _strings(table.column("path")), _strings(table.column("identity"))
 

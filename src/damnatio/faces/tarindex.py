@@ -86,12 +86,14 @@ def _text(field: bytes) -> str:
 def _pax(words: bytes) -> dict[str, str]:
     """Records `<length> <key>=<value>\\n`, as far as they are sound."""
     records: dict[str, str] = {}
-    while words:
-        digits, _, _ = words.partition(b" ")
-        length = int(digits) if digits.isdigit() and len(digits) < 9 else 0
-        key, equals, value = words[len(digits) + 1 : length].partition(b"=")
+    place = 0  # and not the rest of the words: to copy it for each record would take the square of their length
+    while place < len(words):
+        space = words.find(b" ", place, place + 9)
+        digits = words[place:space] if space >= 0 else b""
+        length = int(digits) if digits.isdigit() else 0
+        key, equals, value = words[space + 1 : place + length].partition(b"=")
         if not equals:
             break
         records[key.decode(errors="replace")] = value.removesuffix(b"\n").decode(errors="replace")
-        words = words[length:]
+        place += length
     return records

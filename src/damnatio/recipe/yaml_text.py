@@ -17,7 +17,17 @@ def parse(text: str) -> Any:
         raise ValueError("it is nested too deeply") from None
 
 
+MOST_MERGED = 1000
+"""keys that `<<` may bring into one mapping: merges of merges multiply, and a short text could ask for billions"""
+
+
 class _Loader(yaml.SafeLoader):
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        written = len(node.value)
+        super().flatten_mapping(node)
+        if len(node.value) > written + MOST_MERGED:
+            raise ValueError(f"'<<' on line {node.start_mark.line + 1} merges more than {MOST_MERGED} keys")
+
     def compose_scalar_node(self, anchor: Any) -> yaml.ScalarNode:
         """Escapes can spell what no path and no UTF-8 text can hold: "\\0", "\\ud800"."""
         node = super().compose_scalar_node(anchor)

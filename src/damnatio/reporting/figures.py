@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
+from damnatio.embedding import Example
 from damnatio.evaluation.protocol import AVERAGED
 from damnatio.faces.base import Images
 from damnatio.metrics.distributions import EDGES
@@ -141,20 +142,21 @@ def det(models: Sequence[Drawn], folder: Path) -> None:
         save(figure, folder, "det")
 
 
-def capture_pairs(pairs: Sequence[tuple[str, Images, float, float]], threshold: float, folder: Path) -> None:
+def capture_pairs(pairs: Sequence[Example], threshold: float, folder: Path) -> None:
     """Within- and across-instance pairs of single identities, with pixel distance and embedding similarity."""
-    kinds = list(dict.fromkeys(kind for kind, *_ in pairs))
-    columns = max(sum(kind == k for k, *_ in pairs) for kind in kinds)
+    kinds = list(dict.fromkeys(pair.kind for pair in pairs))
+    columns = max(sum(pair.kind == kind for pair in pairs) for kind in kinds)
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(2.1 * columns, 1.4 * len(kinds)), layout="constrained")
         axes = figure.subplots(len(kinds), columns, squeeze=False)
         for axis in axes.flat:
             axis.set_axis_off()
         for row, kind in zip(axes, kinds, strict=True):
-            for axis, (_, images, distance, similarity) in zip(row, [p for p in pairs if p[0] == kind], strict=False):
-                gap = np.full((images.shape[1], max(images.shape[2] // 16, 1), 3), 255, np.uint8)
-                axis.imshow(np.concatenate([images[0], gap, images[1]], axis=1), interpolation="nearest")
-                axis.set_title(f"$\\delta$={distance:.0f}, $s$={similarity:.2f}", y=-0.22)
+            for axis, pair in zip(row, [pair for pair in pairs if pair.kind == kind], strict=False):
+                first, second = pair.images
+                gap = np.full((len(first), max(first.shape[1] // 16, 1), 3), 255, np.uint8)
+                axis.imshow(np.concatenate([first, gap, second], axis=1), interpolation="nearest")
+                axis.set_title(f"$\\delta$={pair.distance:.0f}, $s$={pair.similarity:.2f}", y=-0.22)
             row[0].text(-0.04, 0.5, kind, rotation=90, ha="right", va="center", transform=row[0].transAxes)
         figure.suptitle(f"One capture instance is closer than $\\delta$ = {threshold:g}", fontsize=9)
         save(figure, folder, "captures")

@@ -4,7 +4,7 @@ import base64
 import csv
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,18 +12,15 @@ from typing import Any
 import numpy as np
 import yaml
 from jinja2 import Environment, PackageLoader
-from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
 from damnatio import __version__
-from damnatio.captures import pixel_distances
-from damnatio.embedding import embed
+from damnatio.embedding import load_examples
 from damnatio.evaluation.measuring import COLUMNS, ORIGINAL
 from damnatio.faces.base import Faces
 from damnatio.methods import METHODS
 from damnatio.methods.base import method_settings
-from damnatio.models.store import load_backbone
-from damnatio.partitions import FORGET
+from damnatio.partitions import COUNTS
 from damnatio.recipe.schema import Recipe
 from damnatio.reporting import figures, findings, layouts
 from damnatio.reporting.grids import Grid
@@ -33,7 +30,6 @@ from damnatio.support.errors import DamnatioError
 from damnatio.support.files import write_atomically
 from damnatio.support.manifests import checked
 from damnatio.support.tables import Table, codes_of, groups_of
-from damnatio.workspace import Output
 
 RESULTS, WARNINGS = "results.csv", "warnings.csv"
 _FRACTIONS = ("operating_point", "value", "low", "high", "wilson_low", "wilson_high")
@@ -49,21 +45,22 @@ class Evaluated:
     """An evaluated model: f* (`original`) or a method's, at a scale."""
 
     scale: str
-    label: str
+    variant: str
     path: Path
 
 
 def write_report(
     recipe: Recipe,
-    faces: Faces,
-    inputs: Mapping[str, Output],
+    partitions: Path,
+    examples: Path,
     evaluated: Sequence[Evaluated],
     folder: Path,
 ) -> None:
+    """Everything in `report/`, from the folders of the partitions, of the example pairs and of the evaluations."""
     results, warnings = long_results(recipe.model.backbone, evaluated)
     results.write_csv(folder / RESULTS)
     warnings.write_csv(folder / WARNINGS)
-    grids = grids_of(recipe, results, warnings, Table.read(inputs["partitions"].path / "counts.parquet"))
+    grids = grids_of(recipe, results, warnings, Table.read(partitions / COUNTS))
     for grid in grids:
         write_atomically(folder / f"{grid.name}.md", grid.markdown())
         write_atomically(folder / f"{grid.name}.csv", grid.csv())
@@ -72,7 +69,7 @@ def write_report(
     drawn = [
         figures.Drawn(
             e.scale,
-            titles[e.label],
+            titles[e.variant],
             load_file(checked(e.path / "sketches.safetensors")),
             Table.read(e.path / "curves.parquet"),
         )
@@ -88,15 +85,12 @@ def write_report(
         shown.append((name, f"Score distributions at {scale}", caption, False))
     figures.det(drawn, folder)
     shown.append(("det", "Rates over the operating range", "As far down as the development set resolves.", False))
-    table = Table.read(inputs["partitions"].path / "partitions.parquet")
-    pairs = example_pairs(
-        faces, table, Table.read(inputs["captures"].path / "captures.parquet"), inputs["original"].path
-    )
+    pairs = load_examples(examples)
     if pairs:
         figures.capture_pairs(pairs, recipe.captures.threshold, folder)
         caption = "Pairs of images of one identity, with their pixel distance δ and their similarity s under f*."
         shown.append(("captures", "Capture instances", caption, True))
-    kinds = dict.fromkeys(method_settings(recipe, label).method for label in recipe.forget.methods)
+    kinds = dict.fromkeys(method_settings(recipe, variant).method for variant in recipe.forget.methods)
     if moving := [kind for kind in kinds if kind in ON_THE_SPHERE]:
         mechanisms(moving, folder)
         caption = "One identity's images under gradient descent on each loss; other identities on the dotted circle."
@@ -117,7 +111,7 @@ def long_results(backbone: str, evaluated: Sequence[Evaluated]) -> tuple[Table, 
     tables, warned = [], []
     for model in evaluated:
         table = Table.read(model.path / "results.parquet")
-        front = {"backbone": backbone, "scale": model.scale, "method": model.label}
+        front = {"backbone": backbone, "scale": model.scale, "method": model.variant}
         tables.append(Table({**{k: [v] * len(table) for k, v in front.items()}, **{c: table[c] for c in COLUMNS}}))
         warned += [{**front, **warning} for warning in json.loads(checked(model.path / "warnings.json").read_text())]
     return Table.joined(tables), Table.of_rows(_WARNED, [[w[name] for name in _WARNED] for w in warned])
@@ -163,36 +157,6 @@ def _read_csv(path: Path, names: Sequence[str]) -> Table:
             f"{path} is no table of a report ({error}): delete the folder {path.parent} and run the recipe again."
         ) from None
     return Table(columns)
-
-
-def example_pairs(
-    faces: Faces, partitions: Table, captures: Table, original: Path, each: int = 4
-) -> list[tuple[str, NDArray[np.uint8], float, float]]:
-    """Some within- and some across-instance pairs of forget identities, as in the paper's Fig. 2."""
-    found: dict[str, list[tuple[int, int]]] = {"within": [], "across": []}
-    forget = np.flatnonzero(partitions["partition"] == FORGET)
-    for places in groups_of(codes_of(partitions["identity"][forget])[0]):
-        rows = forget[places]
-        instance = captures["capture"][rows]
-        first = {kind: len(pairs) for kind, pairs in found.items()}
-        for a, b in zip(*np.triu_indices(len(rows), 1), strict=True):
-            kind = "within" if instance[a] == instance[b] else "across"
-            if len(found[kind]) == first[kind] < each:  # one pair of a kind an identity
-                found[kind].append((int(rows[a]), int(rows[b])))
-        if all(len(pairs) == each for pairs in found.values()):
-            break
-    wanted = [(kind, pair) for kind, pairs in found.items() for pair in pairs]
-    if not wanted:
-        return []
-    backbone, card = load_backbone(original)
-    units = embed(backbone, card, faces, np.array([row for _, pair in wanted for row in pair]), 64).reshape(
-        len(wanted), 2, -1
-    )
-    images = [faces.read(np.array(pair)) for _, pair in wanted]
-    return [
-        (kind, pixels, float(pixel_distances(pixels)[0, 1]), float(both[0] @ both[1]))
-        for (kind, _), pixels, both in zip(wanted, images, units, strict=True)
-    ]
 
 
 def _write_page(

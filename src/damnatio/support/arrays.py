@@ -1,4 +1,4 @@
-"""Arrays and tensors: safetensors files, written atomically, and the lengths of vectors."""
+"""Arrays and tensors on disk: safetensors files, written atomically."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,9 +15,6 @@ from damnatio.support.errors import DamnatioError
 from damnatio.support.files import atomic_file
 from damnatio.support.manifests import checked
 from damnatio.support.tables import Column
-
-BLOCK = 1024
-"""vectors whose squares are in memory at once"""
 
 
 def write_arrays(arrays: Mapping[str, Column], path: Path) -> None:
@@ -46,12 +43,17 @@ def read_tensors(path: Path) -> dict[str, Any]:
     return tensors
 
 
-def lengths(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The length of each vector, its squares folded in halves: one order of sums on every processor. `np.linalg.norm`
+BLOCK = 1024
+"""rows whose squares are held at once"""
+
+
+def lengths(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The length of each row, its squares folded in halves: one order of sums on every processor. `np.linalg.norm`
     promises none, and the last bit of a length decides where a component half-way between two grid points goes."""
-    found = np.empty(len(vectors))
-    for start in range(0, len(vectors), BLOCK):
-        squares = vectors[start : start + BLOCK] * vectors[start : start + BLOCK]
+    found = np.empty(len(rows))
+    for start in range(0, len(rows), BLOCK):
+        block = rows[start : start + BLOCK]
+        squares = block * block
         while squares.shape[1] > 1:
             half = squares.shape[1] // 2
             folded = squares[:, :half] + squares[:, half : 2 * half]

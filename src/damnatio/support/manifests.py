@@ -12,6 +12,8 @@ MANIFEST, CHECKPOINT, LOCK = "stage.json", "checkpoint.safetensors", ".lock"
 
 LOG = ".jsonl"
 """the ending of files that say how a result was reached: hashed, and no part of an output's content"""
+CACHES = ("pixels.npy",)
+"""files that may be deleted or never written, as their content can be had again: no part of an output's content"""
 
 
 def checked(path: Path) -> Path:

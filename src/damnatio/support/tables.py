@@ -17,6 +17,8 @@ from damnatio.support.files import atomic_file
 from damnatio.support.manifests import checked
 
 Column = NDArray[Any]
+FEW_ROWS, ROWS_PER_BYTE = 1_000_000, 8
+"""rows that any file may have, and how many more a longer one"""
 
 
 class Table:
@@ -81,7 +83,8 @@ class Table:
     @staticmethod
     def read(path: Path, columns: Sequence[str] | None = None) -> "Table":
         try:
-            table = pq.read_table(checked(path), columns=list(columns) if columns else None)
+            need_rows(checked(path))
+            table = pq.read_table(path, columns=list(columns) if columns else None)
             return Table({name: from_arrow(table.column(name)) for name in table.column_names})
         except FileNotFoundError:
             raise DamnatioError(f"There is no table {path}: run the stage that makes it.") from None
@@ -89,6 +92,14 @@ class Table:
             raise DamnatioError(
                 f"{path} is not a readable Parquet table ({' '.join(str(error).split())[:200]})."
             ) from error
+
+
+def need_rows(path: Path) -> None:
+    """Refuse a Parquet file of more rows than it has room for names of images. Equal values take next to no room: a few
+    bytes could claim gigabytes of memory."""
+    rows, size = pq.read_metadata(path).num_rows, path.stat().st_size
+    if rows > max(FEW_ROWS, ROWS_PER_BYTE * size):
+        raise DamnatioError(f"{path} claims {rows:,} rows in {size:,} bytes, and no table of images is so dense.")
 
 
 def _column(values: Sequence[Any] | Column) -> Column:

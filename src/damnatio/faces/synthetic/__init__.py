@@ -1,7 +1,5 @@
 """Rendered faces, never photographed: the embedded default. Identities, capture instances and shots by a seed."""
 
-import hashlib
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -11,7 +9,6 @@ from pydantic import Field
 from damnatio.faces import SOURCES
 from damnatio.faces.base import FaceSource, UnreadableError
 from damnatio.recipe.schema import Count, FaceSettings
-from damnatio.support.files import content_key
 from damnatio.support.tables import Table
 
 
@@ -31,9 +28,8 @@ class Synthetic(FaceSource):
         seed: int = Field(1, ge=0, lt=2**63)
 
     def fingerprint(self) -> Any:
-        """The code of the renderer: a change in any of its files makes other images."""
-        files = sorted(Path(__file__).parent.glob("*.py"))
-        return content_key([hashlib.sha256(file.read_bytes()).hexdigest() for file in files])
+        """Nothing: the settings and the code of the renderer decide the images."""
+        return None
 
     def index(self) -> Table:
         """As on the web, most identities have few images and some have many: 1 + geometric above the least number."""

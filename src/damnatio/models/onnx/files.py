@@ -134,9 +134,7 @@ def _face_size(model: "ModelProto", path: Path) -> int:
         )
     side = int(sides[2])
     if side > MAX_SIDE:
-        raise DamnatioError(
-            f"{path} takes images of {side} pixels, and faces here have at most {MAX_SIDE}."
-        )
+        raise DamnatioError(f"{path} takes images of {side} pixels, and faces here have at most {MAX_SIDE}.")
     if not any(entry.domain in ("", "ai.onnx") for entry in model.opset_import):
         raise DamnatioError(f"{path} does not say which version of ONNX's operators it uses.")
     if unknown:
