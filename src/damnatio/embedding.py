@@ -1,4 +1,4 @@
-"""Stage 6: images to embeddings, unit vectors in float32, with the rows they belong to.
+"""Stage 6: images -> embeddings, unit vectors in float32 with the row of each image.
 
 It also keeps some example pairs of images with their similarity under f*, for a figure.
 """
@@ -35,11 +35,11 @@ def embed(
     backbone: nn.Module, card: Card, faces: Faces, rows: NDArray[np.int64], batch: int, title: str = ""
 ) -> NDArray[np.float32]:
     """f(x) of the images at these rows."""
-    return embed_inputs(backbone, Pixels(faces, card), card.dim, rows, batch, title)
+    return embed_inputs(backbone, Pixels(faces, card), dim=card.dim, rows=rows, batch=batch, title=title)
 
 
 def embed_batch(backbone: nn.Module, card: Card, images: Images, flip: bool = False) -> NDArray[np.float32]:
-    """Unit vectors of some images: f(x), or f(x) + f(x mirrored) as face benchmarks take it."""
+    """The unit vectors of images: f(x), or with `flip` f(x) + f(x mirrored), as face benchmarks take it."""
     with torch.inference_mode():
         x = card.prepare(images, next(backbone.parameters()).device)
         raw = backbone(x).float()
@@ -54,7 +54,7 @@ def save_embeddings(units: NDArray[np.float32], rows: NDArray[np.int64], folder:
 
 
 def load_embeddings(path: Path, partitions: Table) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Unit vectors in float64, and their rows in the table of partitions."""
+    """The unit vectors of a file in float64, and their rows in the table of partitions."""
     need_regular(path)
     try:
         tensors = load_file(checked(path))
@@ -62,29 +62,33 @@ def load_embeddings(path: Path, partitions: Table) -> tuple[NDArray[np.float64],
     except (OSError, SafetensorError) as error:
         raise DamnatioError(f"{path} is not a readable safetensors file ({error}).") from error
     except (TypeError, AttributeError) as error:  # NumPy has no bfloat16, nor floats of eight bits
-        raise DamnatioError(f"{path}: embeddings are float32, float64 or float16, and here they are not.") from error
+        raise DamnatioError(f"{path}: embeddings are float32, float64 or float16, and these are not.") from error
     except KeyError as error:
-        raise DamnatioError(f"{path} has no tensor {error}: `embeddings` [n, d] and `rows` [n] are expected.") from None
+        raise DamnatioError(
+            f"{path} has no tensor {error}: the tensors `embeddings` [n, d] and `rows` [n] are expected."
+        ) from None
     if units.dtype.kind != "f":
-        raise DamnatioError(f"{path}: embeddings are float32, float64 or float16, and here they are not.")
+        raise DamnatioError(f"{path}: embeddings are float32, float64 or float16, and these are not.")
     if units.ndim != 2 or rows.shape != units.shape[:1]:
         raise DamnatioError(f"{path}: `embeddings` [n, d] and `rows` [n] do not fit each other.")
     if len(rows) and not 0 <= rows.min() <= rows.max() < len(partitions):
-        raise DamnatioError(f"{path} names rows that the table of partitions has not: they belong to different runs.")
+        raise DamnatioError(
+            f"{path} names rows that are not in the table of partitions: the two belong to different runs."
+        )
     if len(np.unique(rows)) < len(rows):
         raise DamnatioError(f"{path} names a row twice: an image would be compared with itself.")
     return in_float64(units, lambda place: f"the image {partitions['image'][rows[place]]}", path), rows
 
 
 def in_float64(units: NDArray[np.float32], whose: Callable[[int], str], where: Path) -> NDArray[np.float64]:
-    """Unit vectors normalised again in float64: scores near 1 tie in float32. A vector of no length or with a value
-    that is no number has no direction, and it is named."""
+    """The unit vectors, normalised again in float64, since scores near 1 tie in float32. A vector of zero length or
+    with a value that is not finite is an error; `whose` names its image."""
     double: NDArray[np.float64] = units.astype(np.float64)
     norms = lengths(double)
     bad = np.flatnonzero(~np.isfinite(norms) | (norms == 0))
     if len(bad):
         raise DamnatioError(
-            f"{len(bad)} embeddings in {where} are zero or not finite, first that of {whose(bad[0])}: "
+            f"{len(bad)} embeddings in {where} are zero or not finite, the first of them that of {whose(bad[0])}: "
             "the model has diverged."
         )
     double /= norms[:, None]
@@ -109,7 +113,7 @@ def save_examples(
     captures: NDArray[np.int64],
     folder: Path,
 ) -> None:
-    """Some within- and some across-instance pairs of forget identities, as in the paper's Fig. 2."""
+    """Write some within- and some across-instance pairs of forget identities, as in the paper's Fig. 2."""
     found = _pairs_of_each_kind(partitions, captures)
     kinds = np.array([kind == "within" for kind, pairs in found.items() for _ in pairs], bool)
     rows = np.array([row for pairs in found.values() for pair in pairs for row in pair], np.int64)
@@ -135,7 +139,7 @@ def load_examples(folder: Path) -> list[Example]:
 
 
 def _pairs_of_each_kind(partitions: Partitions, captures: NDArray[np.int64]) -> dict[str, list[tuple[int, int]]]:
-    """Rows of `EACH` pairs of each kind, at most one pair of a kind per identity."""
+    """The rows of `EACH` pairs of each kind, at most one pair of a kind per identity."""
     found: dict[str, list[tuple[int, int]]] = {"within": [], "across": []}
     forget = np.flatnonzero(partitions.has(FORGET))
     for places in groups_of(codes_of(partitions.table["identity"][forget])[0]):

@@ -1,4 +1,4 @@
-"""Stage 5: f*, a forget set and a method to f: the job that the training loop runs."""
+"""Stage 5: a method alters f* so that it forgets a forget set. The training loop runs the job that is made here."""
 
 from pathlib import Path
 from typing import cast
@@ -25,19 +25,19 @@ def forgetting_job(
     partitions: Partitions,
     original: Path,
     scale: str,
-    label: str,
+    variant: str,
     trunk: Path | None = None,
 ) -> Job:
-    """Fine-tuning of f* under the row `label` of the recipe at a scale; of its tail alone, where the activations of its
-    `trunk` were kept."""
-    settings = method_settings(recipe, label)
+    """The fine-tuning of f* by a variant of the recipe at a scale. `original` is the folder of f*. If `trunk` is the
+    folder of its trunk's activations, only the tail is trained."""
+    settings = method_settings(recipe, variant)
     images = ForgetSet(*partitions.forget(scale))
     kind = METHODS.get(settings.method)
     single = [group for group in groups_of(images.identities) if len(group) == 1]
     if kind.pairs and single:
         name = partitions.table["identity"][images.images[single[0][0]]]
         raise DamnatioError(
-            f"{label} works on pairs of images, and {len(single)} forget identities have one forget-train image, "
+            f"{variant} works on pairs of images, and {len(single)} forget identities have one forget-train image, "
             f"{name} among them: raise partitions.forget_min_images or partitions.forget_train."
         )
     torch.manual_seed(recipe.seed)
@@ -53,11 +53,11 @@ def forgetting_job(
     method = kind(settings, images, head)
     rows, labels = partitions.retain()
     return Job(
-        title=f"{scale} {label}",
+        title=f"{scale} {variant}",
         backbone=backbone,
         head=head,
         card=card.model_copy(
-            update={"origin": f"{card.sha256[:16]} ({card.origin}) altered by {label} at {scale}", "sha256": ""}
+            update={"origin": f"{card.sha256[:16]} ({card.origin}) altered by {variant} at {scale}", "sha256": ""}
         ),
         inputs=inputs,
         rows=rows,

@@ -25,5 +25,5 @@ def test_the_slope_is_the_analytic_one() -> None:
     torch.testing.assert_close(slope, expected.detach())
 
 
-def test_on_the_row_itself_the_target_is_the_cosine_of_the_margin() -> None:
+def test_on_the_class_vector_itself_the_target_is_the_cosine_of_the_margin() -> None:
     torch.testing.assert_close(target_at(torch.zeros(1), 0.5), torch.tensor([math.cos(0.5)]), rtol=0, atol=1e-3)

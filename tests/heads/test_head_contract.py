@@ -15,13 +15,13 @@ CLASSES, DIM, N = 5, 6, 8
 NAMES = HEADS.names()
 
 
-def head_and_batch(name: str, scale: float = 64.0) -> tuple[Head, Tensor, Tensor]:
+def head_and_batch(name: str, logit_scale: float = 64.0) -> tuple[Head, Tensor, Tensor]:
     torch.manual_seed(0)
-    head = HEADS.get(name)(CLASSES, DIM, scale=scale).double().eval()
+    head = HEADS.get(name)(CLASSES, DIM, logit_scale=logit_scale).double().eval()
     embeddings = torch.randn(N, DIM, dtype=torch.float64) * torch.linspace(1, 60, N, dtype=torch.float64)[:, None]
     labels = torch.arange(N) % CLASSES
     with torch.no_grad():
-        embeddings[0] = 9 * head.weight[labels[0]] + 0.01 * embeddings[0]  # near its row
+        embeddings[0] = 9 * head.weight[labels[0]] + 0.01 * embeddings[0]  # near its class vector
         embeddings[1] = -900 * head.weight[labels[1]] + 0.01 * embeddings[1]  # nearly opposite
     return head, embeddings, labels
 
@@ -47,32 +47,32 @@ NAIVE: dict[str, Callable[[Head, float, float], float]] = {"cosface": cosface, "
 
 
 @pytest.mark.parametrize("name", NAIVE)
-@pytest.mark.parametrize("scale", [64.0, 8.0])
-def test_loss_is_the_naive_loop(name: str, scale: float) -> None:
-    head, embeddings, labels = head_and_batch(name, scale)
-    rows, losses = head.weight.tolist(), []
+@pytest.mark.parametrize("logit_scale", [64.0, 8.0])
+def test_loss_is_the_naive_loop(name: str, logit_scale: float) -> None:
+    head, embeddings, labels = head_and_batch(name, logit_scale)
+    vectors, losses = head.weight.tolist(), []
     for x, y in zip(embeddings.tolist(), labels.tolist(), strict=True):
         norm = math.sqrt(sum(a * a for a in x))
         logits = []
-        for j, row in enumerate(rows):
-            cos = sum(a * b for a, b in zip(x, row, strict=True)) / norm / math.sqrt(sum(b * b for b in row))
-            logits.append(scale * (NAIVE[name](head, cos, norm) if j == y else cos))
+        for j, vector in enumerate(vectors):
+            cos = sum(a * b for a, b in zip(x, vector, strict=True)) / norm / math.sqrt(sum(b * b for b in vector))
+            logits.append(logit_scale * (NAIVE[name](head, cos, norm) if j == y else cos))
         losses.append(math.log(sum(math.exp(logit - logits[y]) for logit in logits)))
     # AdaFace also keeps non-target cosines 1e-3 away from +-1; no non-target here comes that near.
     assert head(embeddings, labels).item() == pytest.approx(sum(losses) / N, rel=1e-9)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_gradient_to_the_rows_is_that_of_finite_differences(name: str) -> None:
-    head, embeddings, labels = head_and_batch(name, scale=4.0)
+def test_gradient_to_the_class_vectors_is_that_of_finite_differences(name: str) -> None:
+    head, embeddings, labels = head_and_batch(name, logit_scale=4.0)
     with torch.no_grad():
-        head.weight.mul_(100)  # rows of length about 1: a difference of 1e-6 is then a small angle
+        head.weight.mul_(100)  # of length about 1: a difference of 1e-6 is then a small angle
     assert torch.autograd.gradcheck(lambda w: head(embeddings, labels), (head.weight,), atol=1e-6)
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "adaface"])
 def test_gradient_to_the_embeddings_is_that_of_finite_differences(name: str) -> None:
-    head, embeddings, labels = head_and_batch(name, scale=4.0)
+    head, embeddings, labels = head_and_batch(name, logit_scale=4.0)
     assert torch.autograd.gradcheck(lambda x: head(x, labels), (embeddings.requires_grad_(),), atol=1e-6)
 
 
@@ -113,7 +113,7 @@ def test_half_precision_embeddings_give_the_float32_loss(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("sign", [1.0, -1.0])
-def test_an_embedding_exactly_on_or_opposite_its_row_has_a_finite_gradient(name: str, sign: float) -> None:
+def test_an_embedding_exactly_on_or_opposite_its_class_vector_has_a_finite_gradient(name: str, sign: float) -> None:
     head = HEADS.get(name)(3, 4)
     embeddings = (sign * 7 * head.weight.detach()).requires_grad_()
     head(embeddings, torch.arange(3)).backward()
@@ -122,11 +122,11 @@ def test_an_embedding_exactly_on_or_opposite_its_row_has_a_finite_gradient(name:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_rows_start_small_and_are_compared_by_direction(name: str) -> None:
+def test_class_vectors_start_small_and_are_compared_by_direction(name: str) -> None:
     torch.manual_seed(0)
     head = HEADS.get(name)(400, 64)
     assert head.weight.std().item() == pytest.approx(0.01, rel=0.02)
-    torch.testing.assert_close(head.rows().norm(dim=1), torch.ones(400))
+    torch.testing.assert_close(head.class_vectors().norm(dim=1), torch.ones(400))
     cosines = head.cosines(1e4 * head.weight)
     assert cosines.max() <= 1
     assert cosines.min() >= -1

@@ -1,4 +1,4 @@
-"""EC equals CosFace over the head with the image rows appended."""
+"""EC equals CosFace over the head with one vector per image appended."""
 
 import math
 
@@ -23,9 +23,9 @@ def prepared(batch: ForgetBatch) -> tuple[ExtendedCosFace, CosFace]:
 def test_it_is_cosface_with_the_rows_appended() -> None:
     batch = batch_of([3, 2], seed=4)
     method, head = prepared(batch)
-    whole = CosFace(CLASSES + 5, 8, scale=64.0, margin=0.65).double()
+    whole = CosFace(CLASSES + 5, 8, logit_scale=64.0, margin=0.65).double()
     with torch.no_grad():
-        whole.weight.copy_(torch.cat([head.weight, method.rows]))
+        whole.weight.copy_(torch.cat([head.weight, method.vectors]))
     expected = whole(batch.raw, CLASSES + torch.arange(5))
     assert float(method.forget_loss(batch, head)) == pytest.approx(float(expected), abs=1e-9)
 
@@ -33,17 +33,17 @@ def test_it_is_cosface_with_the_rows_appended() -> None:
 def test_it_is_the_definition_by_loops() -> None:
     batch = batch_of([2, 2], seed=5)
     method, head = prepared(batch)
-    rows = [*F.normalize(head.weight, dim=1), *F.normalize(method.rows, dim=1)]
+    vectors = [*F.normalize(head.weight, dim=1), *F.normalize(method.vectors, dim=1)]
     losses = []
     for i in range(4):
         target = CLASSES + i
-        logits = [64 * (float(batch.unit[i] @ row) - 0.65 * (k == target)) for k, row in enumerate(rows)]
+        logits = [64 * (float(batch.unit[i] @ vector) - 0.65 * (k == target)) for k, vector in enumerate(vectors)]
         top = max(logits)
         losses.append(top + math.log(sum(math.exp(v - top) for v in logits)) - logits[target])
     assert float(method.forget_loss(batch, head)) == pytest.approx(sum(losses) / 4, abs=1e-9)
 
 
-def test_its_gradient_reaches_embeddings_image_rows_and_retain_rows() -> None:
+def test_its_gradient_reaches_embeddings_image_vectors_and_class_vectors() -> None:
     batch = batch_of([2, 2], dim=4, seed=5)
     method, head = prepared(batch)
 
@@ -52,7 +52,7 @@ def test_its_gradient_reaches_embeddings_image_rows_and_retain_rows() -> None:
 
     assert torch.autograd.gradcheck(loss, batch.raw.clone().requires_grad_(), atol=1e-4)
     loss(batch.raw).backward()  # type: ignore[no-untyped-call]
-    assert method.rows.grad is not None
+    assert method.vectors.grad is not None
     assert head.weight.grad is not None
-    assert method.rows.grad.abs().sum() > 0
+    assert method.vectors.grad.abs().sum() > 0
     assert head.weight.grad.abs().sum() > 0

@@ -12,12 +12,12 @@ from damnatio.support.errors import DamnatioError
 
 
 def test_the_greedy_frame_is_the_greedy_choice() -> None:
-    rows = F.normalize(torch.randn(20, 8, generator=torch.Generator().manual_seed(0)), dim=1)
-    frame = greedy_frame(6, rows, candidates=40, seed=5)
+    others = F.normalize(torch.randn(20, 8, generator=torch.Generator().manual_seed(0)), dim=1)
+    frame = greedy_frame(6, others, candidates=40, seed=5)
     pool = F.normalize(torch.randn(46, 8, generator=torch.Generator().manual_seed(5)), dim=1)
     placed: list[torch.Tensor] = []
     for target in frame:
-        worst = [max(float(c.double() @ other.double()) for other in [*rows, *placed]) for c in pool]
+        worst = [max(float(c.double() @ other.double()) for other in [*others, *placed]) for c in pool]
         free = [i for i, c in enumerate(pool) if not any(torch.equal(c, p) for p in placed)]
         (chosen,) = [i for i in free if torch.equal(pool[i], target)]
         assert worst[chosen] <= min(worst[i] for i in free) + 1e-6, "the best up to the rounding of a cosine"
@@ -25,13 +25,13 @@ def test_the_greedy_frame_is_the_greedy_choice() -> None:
 
 
 def test_the_greedy_frame_is_unit_reproducible_and_less_coherent_than_chance() -> None:
-    rows = F.normalize(torch.randn(50, 64, generator=torch.Generator().manual_seed(0)), dim=1)
-    frame, again, other = (greedy_frame(40, rows, 2000, seed) for seed in (1, 1, 2))
+    others = F.normalize(torch.randn(50, 64, generator=torch.Generator().manual_seed(0)), dim=1)
+    frame, again, other = (greedy_frame(40, others, 2000, seed) for seed in (1, 1, 2))
     assert torch.equal(frame, again)
     assert not torch.equal(frame, other)
     assert torch.allclose(frame.norm(dim=1), torch.ones(40))
     chance = F.normalize(torch.randn(40, 64, generator=torch.Generator().manual_seed(9)), dim=1)
-    assert (frame @ rows.T).max() < 0.8 * (chance @ rows.T).max()
+    assert (frame @ others.T).max() < 0.8 * (chance @ others.T).max()
 
 
 @pytest.mark.parametrize(

@@ -63,5 +63,5 @@ def test_either_frame_gives_each_image_a_target_of_its_own(frame: str) -> None:
 
 def test_more_images_than_the_closed_frame_has_targets_are_refused() -> None:
     batch = batch_of([65], dim=8)
-    with pytest.raises(DamnatioError, match="65 forget images want a target each and the closed-form frame has 64"):
+    with pytest.raises(DamnatioError, match="65 forget images need one target each, and the closed-form frame has 64"):
         method_named("OF", batch, frame="closed")

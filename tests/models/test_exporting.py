@@ -20,7 +20,7 @@ from damnatio.recipe.schema import ModelSettings
 from damnatio.support.errors import DamnatioError
 from tests.models.onnx.world import exported, nudge, settled
 
-CARD = Card(backbone="iresnet-tiny", dim=16, size=32, colour="BGR", scale=128.0, licence="MIT", origin="a lab")
+CARD = Card(backbone="iresnet-tiny", dim=16, size=32, colour="BGR", deviation=128.0, licence="MIT", origin="a lab")
 
 
 def sha(path: Path) -> str:
@@ -36,7 +36,7 @@ def test_state_dict_keeps_its_names_and_comes_back_with_its_card(ending: str, tm
     assert list(stored) == list(network.state_dict()) or ending == "safetensors"
     assert all(torch.equal(stored[name], tensor) for name, tensor in network.state_dict().items())
     again, read = import_model(ModelSettings(weights=path))
-    assert (read.colour, read.scale, read.licence, read.dim, read.size) == ("BGR", 128.0, "MIT", 16, 32)
+    assert (read.colour, read.deviation, read.licence, read.dim, read.size) == ("BGR", 128.0, "MIT", 16, 32)
     assert "a lab" in read.origin
     x = torch.rand(2, 3, 32, 32)
     torch.testing.assert_close(again(x), network(x), rtol=1e-3, atol=1e-3)
@@ -63,7 +63,7 @@ def test_onnx_is_one_file_for_any_number_of_images_with_its_parity_recorded(tmp_
 def test_graph_goes_out_as_the_graph_it_was_and_as_nothing_else(tmp_path: Path) -> None:
     exported("mobilefacenet", 32, 16, tmp_path / "old.onnx", traced=True)
     network, card = import_model(ModelSettings(weights=tmp_path / "old.onnx"), 32)
-    assert (card.backbone, card.dim, card.mean, card.scale) == ("onnx", 16, 127.5, 127.5)
+    assert (card.backbone, card.dim, card.mean, card.deviation) == ("onnx", 16, 127.5, 127.5)
     assert card.parity is not None
     nudge(network, 32, steps=1)
     (tmp_path / "folder").mkdir()
@@ -86,6 +86,19 @@ def test_card_of_another_file_is_refused(tmp_path: Path) -> None:
         dict(settled("iresnet-tiny", 32, 16).train().state_dict()) | {"bn1.bias": torch.ones(16)}, tmp_path / "f.pth"
     )
     with pytest.raises(DamnatioError, match=r"f.pth.card.json is the card of another file than f.pth"):
+        import_model(ModelSettings(weights=tmp_path / "f.pth"))
+
+
+def test_card_that_calls_the_deviation_scale_is_still_read(tmp_path: Path) -> None:
+    export(settled("iresnet-tiny", 32, 16), CARD, tmp_path / "f.pth")
+    place = tmp_path / "f.pth.card.json"
+    content = json.loads(place.read_text())
+    assert (content["deviation"], "scale" in content) == (128.0, False)
+    old = {("scale" if key == "deviation" else key): value for key, value in content.items()}
+    place.write_text(json.dumps(old))
+    assert import_model(ModelSettings(weights=tmp_path / "f.pth"))[1].deviation == 128.0
+    place.write_text(json.dumps({**old, "deviation": 127.5}))
+    with pytest.raises(DamnatioError, match=r"f.pth.card.json is not a readable model card .*scale"):
         import_model(ModelSettings(weights=tmp_path / "f.pth"))
 
 

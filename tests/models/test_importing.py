@@ -59,7 +59,7 @@ def test_weights_are_taken_as_they_are_and_nothing_is_trained(trained: tuple[Pat
     assert ours.keys() == tensors().keys()
     assert all(torch.equal(ours[name], tensor) for name, tensor in tensors().items())
     card = load_card(folder)
-    assert (card.backbone, card.colour, card.mean, card.scale) == ("mobilefacenet", "BGR", 100, 50)
+    assert (card.backbone, card.colour, card.mean, card.deviation) == ("mobilefacenet", "BGR", 100, 50)
     assert card.origin.startswith("mine.safetensors")
     assert not (folder / "metrics.jsonl").exists()
 
@@ -159,7 +159,7 @@ def test_card_that_contradicts_the_recipe_is_told(trained: tuple[Path, Path]) ->
 def test_recipe_for_real_faces_imports_the_published_network_and_cuts_it() -> None:
     recipe = load("lfw-mobilefacenet", [f"model.weights={WEIGHTS}"])
     network, card = import_model(recipe.model, recipe.faces.size)
-    assert (card.colour, card.mean, card.scale, card.size, card.dim) == ("BGR", 127.5, 128.0, 112, 512)
+    assert (card.colour, card.mean, card.deviation, card.size, card.dim) == ("BGR", 127.5, 128.0, 112, 512)
     pixels = np.random.default_rng(0).integers(0, 256, (2, 112, 112, 3), dtype=np.uint8)
     bgr = (torch.from_numpy(pixels[..., ::-1].copy()).permute(0, 3, 1, 2).float() - 127.5) / 128
     x = card.prepare(pixels, torch.device("cpu"))

@@ -54,7 +54,7 @@ def assert_values(section: object, **expected: object) -> None:
 def test_defaults_are_the_numbers_of_the_paper(tmp_path: Path) -> None:
     """Sections IV-A to IV-D and Table II."""
     recipe = load(written(tmp_path, {}))
-    assert_values(recipe.model, backbone="iresnet34", dim=512, head="cosface", scale=64.0, margin=0.4)
+    assert_values(recipe.model, backbone="iresnet34", dim=512, head="cosface", logit_scale=64.0, margin=0.4)
     assert_values(recipe.train, epochs=40, batch=128, optimiser="sgd", lr=0.1, momentum=0.9, weight_decay=5e-4)
     assert_values(recipe.forget, epochs=40, scales=["S1", "S2"])
     assert recipe.forget.identities_per_batch * recipe.forget.images_per_identity == 64
@@ -71,7 +71,7 @@ def test_defaults_are_the_numbers_of_the_paper(tmp_path: Path) -> None:
         ("PD", 1e-3, 10, {"margin": 0.35}),
         ("HD", 1e-3, 10, {"margin": 0.35}),
         ("CP", 1e-3, 10, {}),
-        ("EC", 5e-3, 1, {"margin": 0.65, "scale": 64.0}),
+        ("EC", 5e-3, 1, {"margin": 0.65, "logit_scale": 64.0}),
         ("OF", 5e-3, 1, {"weight": 100.0}),
         ("NG+", 1e-3, None, {}),
         ("CURE", 1e-3, None, {}),
@@ -459,7 +459,7 @@ def test_plugin_that_is_no_python_file_is_told(tmp_path: Path) -> None:
     [
         ("threads=100000", "threads"),
         ("model.dim=100000000", "model.dim"),
-        ("model.scale=1e+300", "model.scale"),
+        ("model.logit_scale=1e+300", "model.logit_scale"),
         ("model.margin=1e+300", "model.margin"),
         ("train.batch=10000000000", "train.batch"),
         ("train.epochs=10000000000", "train.epochs"),
@@ -517,6 +517,20 @@ def test_forget_scales_are_those_of_the_partitions_unless_the_recipe_says_which(
     assert load(written(tmp_path, content)).forget.scales == ["S1"]
     assert load(written(tmp_path, "faces: {source: synthetic}")).forget.scales == ["S1", "S2"]
     assert "there is no scale 'S2'" in told(written(tmp_path, f"{content}\nforget: {{scales: [S1, S2]}}"))
+
+
+@pytest.mark.parametrize(
+    ("override", "place", "key"),
+    [
+        ("model.scale=32", "model.scale", "logit_scale"),
+        ("forget.settings.EC.scale=32", "forget.settings.EC.scale", "logit_scale"),
+        ("forget.settings.NG+.scale=32", "forget.settings.NG+.scale", "logit_scale"),
+        ("forget.settings.NG+.train_rows=false", "forget.settings.NG+.train_rows", "train_vectors"),
+        ("forget.settings.GA.rows_in_retain=false", "forget.settings.GA.rows_in_retain", "vectors_in_retain"),
+    ],
+)
+def test_key_of_an_older_recipe_is_told_with_its_new_name(override: str, place: str, key: str) -> None:
+    assert f"unknown key '{place}'. Did you mean '{key}'?" in told("demo", override)
 
 
 @pytest.mark.parametrize("text", [r'"\0"', r'"a\ud800b"', r'{"\0": 1}'])

@@ -37,11 +37,11 @@ def quiet(line: str) -> None: ...
 # --- cutting ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("name", "stage"), [*CUTS, ("vit-tiny", "blocks.3"), ("iresnet-tiny", "fc")])
-def test_tail_of_the_trunk_is_the_network(name: str, stage: str) -> None:
+@pytest.mark.parametrize(("name", "point"), [*CUTS, ("vit-tiny", "blocks.3"), ("iresnet-tiny", "fc")])
+def test_tail_of_the_trunk_is_the_network(name: str, point: str) -> None:
     torch.manual_seed(0)
     whole = new_backbone(name, 32, 24).eval()
-    trunk, tail = cut(whole, stage)
+    trunk, tail = cut(whole, point)
     x = torch.randn(3, 3, 32, 32).contiguous(memory_format=torch.channels_last)
     with torch.no_grad():
         torch.testing.assert_close(tail(trunk(x)), whole(x))
@@ -70,8 +70,8 @@ def test_every_backbone_can_be_cut(name: str) -> None:
     with torch.device("meta"):
         whole = BACKBONES.get(name)(112, 512)
         inner = {"vit": "blocks.2", "mbf": "layers.3"}.get(name.split("-", maxsplit=1)[0])
-        stage = inner or list(dict(whole.named_children()))[3]
-        trunk, tail = cut(whole, stage)
+        point = inner or list(dict(whole.named_children()))[3]
+        trunk, tail = cut(whole, point)
     assert list(trunk.parameters())
     assert list(tail.parameters())
 
@@ -90,19 +90,19 @@ class World:
         self.table = self.pipeline._table(self.pipeline.partitions())
         self.original = self.pipeline.original().path
 
-    def job(self, label: str, trunk: Path | None) -> Job:
-        return forgetting_job(self.recipe, self.faces, self.table, self.original, "S1", label, trunk)
+    def job(self, variant: str, trunk: Path | None) -> Job:
+        return forgetting_job(self.recipe, self.faces, self.table, self.original, "S1", variant, trunk)
 
     def pixels(self) -> Pixels:
         return Pixels(self.faces, load_backbone(self.original)[1])
 
 
 @pytest.mark.cli
-@pytest.mark.parametrize(("name", "stage"), CUTS)
-def test_kept_is_the_trunk_of_the_image_and_of_its_mirror_image(tmp_path: Path, name: str, stage: str) -> None:
-    world = World(tmp_path / "run", f"model.backbone={name}", f"forget.freeze={stage}")
+@pytest.mark.parametrize(("name", "point"), CUTS)
+def test_kept_is_the_trunk_of_the_image_and_of_its_mirror_image(tmp_path: Path, name: str, point: str) -> None:
+    world = World(tmp_path / "run", f"model.backbone={name}", f"forget.freeze={point}")
     kept = Activations(world.pipeline.trunk().path)
-    trunk, _ = cut(load_backbone(world.original)[0], stage)
+    trunk, _ = cut(load_backbone(world.original)[0], point)
     cpu = torch.device("cpu")
     rows = world.table.trained()[[5, 0, -1, 40]]
     mirrored = np.array([True, False, True, False])
@@ -123,7 +123,7 @@ def test_image_that_training_does_not_read_has_no_activations(tmp_path: Path) ->
     world = World(tmp_path / "run", "forget.freeze=layer2")
     kept = Activations(world.pipeline.trunk().path)
     tested = world.table.table["row"][world.table.has("T")].astype(np.int64)
-    with pytest.raises(DamnatioError, match=f"image {tested[0]}: it is not one that training reads"):
+    with pytest.raises(DamnatioError, match=f"image {tested[0]}: training does not read this image"):
         kept.read(tested[:2])
 
 
@@ -179,12 +179,12 @@ class Live(nn.Module):
 
 @pytest.mark.cli
 @pytest.mark.parametrize("batch_norm", ["train", "frozen"])
-@pytest.mark.parametrize(("name", "stage"), CUTS[:3])
-def test_training_from_the_cache_is_training_the_tail(tmp_path: Path, name: str, stage: str, batch_norm: str) -> None:
+@pytest.mark.parametrize(("name", "point"), CUTS[:3])
+def test_training_from_the_cache_is_training_the_tail(tmp_path: Path, name: str, point: str, batch_norm: str) -> None:
     """Against the trunk run live: to the rounding of half precision, and more nearly where that is rounded too. Not to
     the bit: the trunk ran in batches of another size, float32 sums may differ in their last bits from one shape to
     another, and now and then such a bit takes an activation to the next number of half precision."""
-    words = [f"model.backbone={name}", f"forget.freeze={stage}", f"forget.batch_norm={batch_norm}"]
+    words = [f"model.backbone={name}", f"forget.freeze={point}", f"forget.batch_norm={batch_norm}"]
     world = World(tmp_path / "run", *words, "forget.settings.HD.lr=0.001")
 
     def trained(job: Job, folder: str) -> dict[str, Tensor]:
@@ -195,13 +195,13 @@ def test_training_from_the_cache_is_training_the_tail(tmp_path: Path, name: str,
     def live(rounded: bool) -> Job:
         job = world.job("HD", None)
         assert job.whole is not None
-        job.backbone = Live(*cut(job.whole, stage), rounded)
+        job.backbone = Live(*cut(job.whole, point), rounded)
         return job
 
     cached = trained(world.job("HD", world.pipeline.trunk().path), "cached")
     exact, rounded = trained(live(rounded=False), "exact"), trained(live(rounded=True), "rounded")
     start = load_file(world.original / "model.safetensors")
-    trunk, tail = cut(load_backbone(world.original)[0], stage)
+    trunk, tail = cut(load_backbone(world.original)[0], point)
     assert cached.keys() == start.keys()
     assert all(torch.equal(cached[name], start[name]) for name in trunk.state_dict()), "the trunk stays as it is"
 

@@ -1,4 +1,4 @@
-"""Where a network can be cut in two, so that its first half is run once and only its second half is trained."""
+"""Cut points: where a network can be divided into a trunk, which is run once, and a tail, which is trained."""
 
 from abc import ABC, abstractmethod
 from collections import OrderedDict
@@ -10,11 +10,11 @@ from damnatio.support.errors import DamnatioError
 
 
 class Cuttable(ABC):
-    """A network f = tail ∘ trunk for every cut point. A backbone that does not implement this is trained as a whole."""
+    """A network f = tail ∘ trunk for every cut point. A backbone that does not implement this is trained whole."""
 
     @abstractmethod
     def cut_points(self) -> list[str]:
-        """The names of the places where the network can be cut, in the order of the forward pass."""
+        """The names of the cut points, in the order of the forward pass."""
 
     @abstractmethod
     def usual_cut(self) -> str | None:
@@ -22,15 +22,15 @@ class Cuttable(ABC):
 
     @abstractmethod
     def cut(self, point: str) -> tuple[nn.Module, nn.Module]:
-        """(trunk, tail): the trunk ends at this point. Both hold the parameters of this network under their names."""
+        """(trunk, tail): the trunk ends at this point. Both hold parameters of this network under their names."""
 
 
 def cut(network: nn.Module, point: str) -> tuple[nn.Module, nn.Module]:
     """(trunk, tail) of a network, in the mode that the network is in."""
     if not isinstance(network, Cuttable):
         raise DamnatioError(
-            f"forget.freeze: a {type(network).__name__} has no cut points, so '{point}' cannot be one. A backbone gets "
-            "them from damnatio.backbones.cutting."
+            f"forget.freeze: a {type(network).__name__} has no cut points, so '{point}' cannot be one. Leave it "
+            "unset, or give the backbone cut points with damnatio.backbones.cutting."
         )
     trunk, tail = network.cut(point)
     return trunk.train(network.training), tail.train(network.training)
@@ -44,8 +44,8 @@ def place_of(point: str, points: list[str]) -> int:
 
 
 class CuttableSequence(nn.Sequential, Cuttable):
-    """A sequence of named layers. It can be cut after each of them but the last, and within a layer that is a sequence
-    itself (`layer3.1`)."""
+    """A sequence of named layers. It can be cut after each layer but the last, and within a layer that is itself a
+    sequence (`layer3.1`)."""
 
     USUAL: ClassVar[str]
 

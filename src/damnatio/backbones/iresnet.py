@@ -1,11 +1,11 @@
-"""iResNet: InsightFace's residual network, where each block normalises first and nothing follows the addition.
+"""iResNet: InsightFace's residual network. Each block normalises first, and nothing follows the addition.
 
     block(x) = BN(conv3x3_s(PReLU(BN(conv3x3(BN(x)))))) + shortcut(x)
-    f(x)     = BN1d(FC(flatten(BN(stages(PReLU(BN(conv3x3(x))))))))
+    f(x)     = BN1d(FC(flatten(BN(layers(PReLU(BN(conv3x3(x))))))))
 
-Four stages halve the side once each: the second convolution of their first block has stride 2, and that block's
-shortcut is BN(conv1x1_2(x)) instead of x.
-The modules bear InsightFace's names (recognition/arcface_torch/backbones/iresnet.py), so that its weights load.
+Each of the four layers halves the side: the second convolution of its first block has stride 2, and the shortcut of
+that block is BN(conv1x1_2(x)) instead of x.
+The modules have InsightFace's names (recognition/arcface_torch/backbones/iresnet.py), so that its weights load.
 """
 
 import math
@@ -46,7 +46,7 @@ class IBasicBlock(nn.Module):
 
 
 class FullPrecisionLinear(nn.Linear):
-    """A linear layer in the precision of its weights, even under autocast, as InsightFace keeps `fc`."""
+    """A linear layer in the precision of its weights, even under autocast, as `fc` is in InsightFace."""
 
     def forward(self, x: Tensor) -> Tensor:
         with torch.autocast(x.device.type, enabled=False):
@@ -60,11 +60,11 @@ class IResNet(CuttableSequence):
 
     def __init__(self, depths: Sequence[int], widths: Sequence[int], size: int, dim: int) -> None:
         if size < 16:
-            raise DamnatioError(f"An iResNet halves its input four times: {size} pixels are too few, give at least 16.")
+            raise DamnatioError(f"An iResNet halves its input four times: {size} pixels are too few; give at least 16.")
         cells = math.ceil(size / 16) ** 2  # a convolution of stride 2 leaves ceil(side / 2)
         inputs = (widths[0], *widths)
         features = nn.BatchNorm1d(dim)
-        features.weight.requires_grad_(False)  # InsightFace's: every dimension keeps unit variance
+        features.weight.requires_grad_(False)  # as in InsightFace: every dimension keeps unit variance
         layers = {
             "conv1": nn.Conv2d(3, widths[0], 3, padding=1, bias=False),
             "bn1": nn.BatchNorm2d(widths[0]),
@@ -82,7 +82,7 @@ class IResNet(CuttableSequence):
         super().__init__(OrderedDict(layers))
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
-                nn.init.normal_(module.weight, std=0.1)  # InsightFace's
+                nn.init.normal_(module.weight, std=0.1)  # as in InsightFace
 
 
 @BACKBONES.register("iresnet18")
@@ -111,7 +111,7 @@ def iresnet100(size: int, dim: int) -> nn.Module:
 
 @BACKBONES.register("iresnet-small")
 def iresnet_small(size: int, dim: int) -> nn.Module:
-    """One block per layer at half the width: minutes on a CPU."""
+    """One block per layer at half the width; it trains in minutes on a CPU."""
     return IResNet((1, 1, 1, 1), (32, 64, 128, 256), size, dim)
 
 

@@ -2,7 +2,7 @@
 
     bottleneck(x) = BN(conv1x1(PReLU(BN(dw3x3_s(PReLU(BN(conv1x1(x)))))))) [+ x]
 
-The stem's second convolution is grouped by 64 and not depthwise. The modules bear InsightFace's names
+The stem's second convolution is grouped by 64 and not depthwise. The modules have InsightFace's names
 (recognition/arcface_torch/backbones/mobilefacenet.py), so that its weights load.
 """
 
@@ -29,7 +29,7 @@ class Layers(nn.Module):
 
 
 class Conv(Layers):
-    """conv -> BN -> PReLU, or conv -> BN where `linear`; the padding keeps the side at stride 1 unless it is 0."""
+    """conv -> BN -> PReLU, or conv -> BN if `linear`. The padding keeps the side at stride 1 for kernels of 1 and 3."""
 
     def __init__(
         self, inputs: int, width: int, kernel: int = 1, *, stride: int = 1, groups: int = 1, linear: bool = False
@@ -69,7 +69,7 @@ class Mbf(CuttableSequence):
 
     def __init__(self, size: int, dim: int) -> None:
         if size < 16:
-            raise DamnatioError(f"mbf halves its input four times: {size} pixels are too few, give at least 16.")
+            raise DamnatioError(f"mbf halves its input four times: {size} pixels are too few; give at least 16.")
         layers = nn.Sequential(
             Conv(3, 128, 3, stride=2),
             Conv(128, 128, 3, groups=64),
@@ -86,4 +86,4 @@ class Mbf(CuttableSequence):
         super().__init__(OrderedDict(layers=layers, conv_sep=Conv(256, 512), features=features))
         for module in self.modules():
             if isinstance(module, nn.Conv2d | nn.Linear):
-                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")  # InsightFace's
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")  # as in InsightFace

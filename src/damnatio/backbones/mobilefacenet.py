@@ -2,8 +2,8 @@
 
     bottleneck(x) = BN(conv1x1(PReLU(BN(dw3x3_s(PReLU(BN(conv1x1(x)))))))) [+ x]
 
-A depthwise convolution as large as the last map replaces average pooling: the centre of a face tells more than its
-corners. The modules bear the names of FaceX-Zoo's MobileFaceNet, so that its weights load at size 112, dim 512.
+A depthwise convolution as large as the last map replaces average pooling, since the centre of a face says more than its
+corners. The modules have the names of FaceX-Zoo's MobileFaceNet, so that its weights load at size 112, dim 512.
 """
 
 import math
@@ -17,7 +17,7 @@ from damnatio.support.errors import DamnatioError
 
 
 class ConvBlock(nn.Sequential):
-    """conv -> BN -> PReLU, or conv -> BN where `linear`; the padding keeps the side at stride 1."""
+    """conv -> BN -> PReLU, or conv -> BN if `linear`; the padding keeps the side at stride 1."""
 
     def __init__(
         self, inputs: int, width: int, kernel: int, *, stride: int = 1, groups: int = 1, linear: bool = False
@@ -32,7 +32,7 @@ class ConvBlock(nn.Sequential):
 
 
 class GlobalDepthwise(nn.Sequential):
-    """One learned weight a cell and channel: C x side x side -> C x 1 x 1, linear."""
+    """One learned weight per cell and channel: C x side x side -> C x 1 x 1, linear."""
 
     def __init__(self, width: int, side: int) -> None:
         conv = nn.Conv2d(width, width, side, groups=width, bias=False)
@@ -74,7 +74,7 @@ class MobileFaceNet(CuttableSequence):
     def __init__(self, size: int, dim: int) -> None:
         if size < 16:
             raise DamnatioError(
-                f"MobileFaceNet halves its input four times: {size} pixels are too few, give at least 16."
+                f"MobileFaceNet halves its input four times: {size} pixels are too few; give at least 16."
             )
         super().__init__(
             OrderedDict(

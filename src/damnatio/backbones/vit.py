@@ -1,11 +1,11 @@
-"""ViT: InsightFace's vision transformer for faces, whose head reads every token instead of a class token.
+"""ViT: InsightFace's vision transformer for faces. Its last layers read every token instead of a class token.
 
     t_0     = patches(x) + positions
     t       <- t + drop(attention(LN(t)));  t <- t + drop(mlp(LN(t)))      for each block
     f(x)    = BN(Linear(BN(Linear(flatten(LN(t))))))
 
-In training a share of the tokens is hidden from the blocks and a learned mask token stands in their places before the
-head. The modules bear InsightFace's names (recognition/arcface_torch/backbones/vit.py), so that its weights load.
+In training a share of the tokens is hidden from the blocks, and a learned mask token takes their places after the
+blocks. The modules have InsightFace's names (recognition/arcface_torch/backbones/vit.py), so that its weights load.
 """
 
 import torch
@@ -63,7 +63,7 @@ class Mlp(nn.Module):
 
 
 class DropPath(nn.Module):
-    """Leaves the branch out for a random share of the images in training; the expectation is kept."""
+    """Leaves the branch out for a random share of the images in training, and keeps the expectation."""
 
     def __init__(self, rate: float) -> None:
         super().__init__()
@@ -95,7 +95,7 @@ class VisionTransformer(nn.Module, Cuttable):
     """N x 3 x size x size -> N x dim, by `depth` blocks over (size // patch)² tokens of `width`.
 
     drop_path       rate of the last block; the rates rise linearly from 0 at the first
-    mask_ratio      share of tokens hidden in training; InsightFace's code acts as 0.1 whatever its config says
+    mask_ratio      share of tokens hidden in training; InsightFace's code uses 0.1, whatever its config says
     checkpointing   compute the blocks again in the backward pass instead of keeping their activations
     """
 
@@ -131,7 +131,7 @@ class VisionTransformer(nn.Module, Cuttable):
             nn.Linear(width, dim, bias=False),
             nn.BatchNorm1d(dim, eps=2e-5),
         )
-        # InsightFace's: spread 0.02 for positions, mask token and every linear layer, biases at zero.
+        # As in InsightFace: spread 0.02 for positions, mask token and every linear layer, biases at zero.
         nn.init.trunc_normal_(self.pos_embed, std=0.02)
         nn.init.normal_(self.mask_token, std=0.02)
         for module in self.modules():
@@ -147,12 +147,12 @@ class VisionTransformer(nn.Module, Cuttable):
         if kept == tokens:
             t = self.norm(self._through_blocks(t))
         else:
-            # Attention does not see the order of tokens: shuffle, pass on the first `kept`, and put all back.
+            # Attention does not see the order of tokens: shuffle them, use the first `kept`, and restore the order.
             order = torch.rand(len(t), tokens, device=t.device).argsort(1)
             t = self.norm(self._through_blocks(_pick(t, order[:, :kept])))
             masks = self.mask_token.to(t.dtype).expand(len(t), tokens - kept, -1)
             t = _pick(torch.cat([t, masks], 1), order.argsort(1))
-        with torch.autocast(x.device.type, enabled=False):  # as in InsightFace, the head is not in half precision
+        with torch.autocast(x.device.type, enabled=False):  # as in InsightFace, never in half precision
             out: Tensor = self.feature(t.flatten(1).to(self.pos_embed.dtype))
         return out
 
@@ -169,7 +169,7 @@ class VisionTransformer(nn.Module, Cuttable):
     def _through_blocks(self, t: Tensor) -> Tensor:
         for block in self.blocks:
             if self.checkpointing and self.training and torch.is_grad_enabled():
-                t = checkpoint(block, t, use_reentrant=False)  # replays the RNG, so drop-path drops the same
+                t = checkpoint(block, t, use_reentrant=False)  # replays the RNG, so that drop-path drops the same
             else:
                 t = block(t)
         return t
@@ -190,8 +190,8 @@ class _Trunk(nn.Module):
 
 
 class _Tail(VisionTransformer):
-    """The other blocks and the head of a ViT, for tokens that bear their positions already. In training, tokens are
-    hidden from these blocks only: the trunk has seen them all."""
+    """The other blocks and the last layers of a ViT, for tokens to which the positions were added. In training, tokens
+    are hidden from these blocks only: the trunk has seen all of them."""
 
     def __init__(self, whole: VisionTransformer, blocks: int) -> None:
         nn.Module.__init__(self)

@@ -84,7 +84,7 @@ def _export(options: argparse.Namespace) -> int:
     print(f"{options.out}: {card.backbone}, {card.dim} values, {written.sha256[:16]}; its card lies beside it")
     if written.parity is not None:
         print(f"torch and onnxruntime differ by {written.parity:.1e} of the embedding's length")
-        if (card.colour, card.mean, card.scale) not in (("RGB", 127.5, 127.5), ("RGB", 0.0, 1.0)):
-            fed = f"{card.colour}, (x - {card.mean:g}) / {card.scale:g}"
+        if (card.colour, card.mean, card.deviation) not in (("RGB", 127.5, 127.5), ("RGB", 0.0, 1.0)):
+            fed = f"{card.colour}, (x - {card.mean:g}) / {card.deviation:g}"
             print(f"The model is fed {fed}; InsightFace's client feeds RGB, (x - 127.5) / 127.5.")
     return 0

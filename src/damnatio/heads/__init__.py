@@ -1,4 +1,4 @@
-"""Heads: margin-softmax losses over one row per training identity, by name."""
+"""Heads: margin-softmax losses over one class vector per retain identity, by name."""
 
 from typing import TYPE_CHECKING
 

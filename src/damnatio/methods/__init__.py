@@ -1,4 +1,4 @@
-"""Forgetting methods, by the paper's abbreviation. One method, one file."""
+"""Forgetting methods, by the paper's abbreviation. Each method is one file."""
 
 from typing import TYPE_CHECKING
 

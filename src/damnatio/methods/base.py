@@ -1,11 +1,11 @@
-"""The contract of a forgetting method: losses on a batch, what it needs, and what it does before training and each
-epoch. The training loop does the rest:
+"""The contract of a forgetting method: its losses on a batch, what it needs, and what it does before the training and
+before each epoch. The training loop does the rest:
 
     L(f) = lambda_r L_retain(f) + lambda_f L_forget(f)            (the paper's composite objective, III-C)
 
-A method is a torch module. What it learns (rows of a head, say) are parameters: the loop optimises them beside the
-backbone and the head. What it fixes (targets, centroids) are buffers, allocated in `__init__` at their final shape and
-filled in `prepare` or `begin_epoch`. Both travel in the checkpoints, so that a resumed run goes on with the same ones.
+A method is a torch module. Its parameters (class vectors of its own, for example) are optimised beside the backbone and
+the head. Its buffers (targets, centroids) are fixed: `__init__` allocates them at their final shape, and `prepare` or
+`begin_epoch` fills them. Checkpoints hold both, so that a resumed run continues with the same values.
 """
 
 from abc import ABC, abstractmethod
@@ -36,7 +36,7 @@ class MethodSettings(Section):
 
 
 class ForgetSet:
-    """The forget-train images, by image id (their row in the table of faces): ascending, with their identities."""
+    """The forget-train images and their identities, in ascending order of image id (the row in the table of faces)."""
 
     def __init__(self, images: NDArray[np.int64], identities: NDArray[np.int64]) -> None:
         order = np.argsort(images)
@@ -46,7 +46,7 @@ class ForgetSet:
         return len(self.images)
 
     def places(self, images: Tensor) -> Tensor:
-        """Where each image id stands in the set; an image that is not in it is an error, never a neighbour's place."""
+        """The place of each image id in the set. An image that is not in the set is an error."""
         known = torch.from_numpy(self.images).to(images.device)
         places = torch.searchsorted(known, images).clamp_(max=len(known) - 1)
         strangers = images[known[places] != images]
@@ -57,12 +57,12 @@ class ForgetSet:
 
 @dataclass(frozen=True)
 class Embedded:
-    """A batch under the model in training. `unit` is f(x); `raw` is it before normalisation."""
+    """A batch under the model in training: `unit` is f(x), `raw` is f(x) before normalisation."""
 
     raw: Tensor
     unit: Tensor
     frozen: Tensor | None
-    """f*(x), where the method asked for it."""
+    """f*(x), if the method asked for it"""
 
 
 @dataclass(frozen=True)
@@ -73,34 +73,34 @@ class RetainBatch(Embedded):
 @dataclass(frozen=True)
 class ForgetBatch(Embedded):
     images: Tensor
-    """image ids: what per-image targets are addressed by"""
+    """image ids, by which a method finds the target of an image"""
     identities: Tensor
 
 
 @dataclass(frozen=True)
 class Context:
-    """What a method may look at outside a step."""
+    """What a method may use outside a step."""
 
     forget: ForgetSet
     head: Head
     seed: int
     embed: Callable[[], Tensor]
-    """f(x) of every forget-train image under the model as it is now, in the order of `forget.images`"""
+    """computes f(x) of every forget-train image under the present model, in the order of `forget.images`"""
     embed_frozen: Callable[[], Tensor]
-    """the same under f*"""
+    """computes the same under f*"""
 
 
 class Method(nn.Module, ABC):
-    """One way to forget. `title` is its name in full, `frozen_model` asks for f*(x) in every batch, `pairs` says that
-    an identity with a single image gives it nothing to work on."""
+    """One way to forget. `title` is its full name. `frozen_model` asks for f*(x) in every batch. `pairs` says that the
+    method works on pairs of images, so that it can do nothing with an identity of a single image."""
 
     Settings: ClassVar[type[MethodSettings]]
     title: ClassVar[str]
     reference: ClassVar[str]
     kind: ClassVar[str] = "outside"
-    """the paper's grouping: generic, prior, proposed; or outside"""
+    """the paper's grouping (generic, prior, proposed), or reference, or outside"""
     reconstruction: ClassVar[bool] = False
-    """whether the original is not public and this is what could be made of its description"""
+    """whether the original is not public and this method was rebuilt from its description"""
     frozen_model: ClassVar[bool] = False
     pairs: ClassVar[bool] = False
 
@@ -110,13 +110,13 @@ class Method(nn.Module, ABC):
         self.forget = forget
 
     def prepare(self, context: Context) -> None:
-        """Once, before the first step."""
+        """Called once, before the first step."""
 
     def begin_epoch(self, epoch: int, context: Context) -> None:
-        """Before the first step of each epoch."""
+        """Called before the first step of each epoch."""
 
     def retain_loss(self, batch: RetainBatch, head: Head) -> Tensor:
-        """The term that holds everybody else in place; f*'s own classification loss unless a method says otherwise."""
+        """The term that keeps everybody else recognised: f*'s own classification loss unless a method overrides it."""
         loss: Tensor = head(batch.raw, batch.labels)
         return loss
 
@@ -125,11 +125,11 @@ class Method(nn.Module, ABC):
         """The term that makes the chosen identities unlinkable."""
 
 
-def method_settings(recipe: Recipe, label: str, source: str | Path = "") -> "MethodSettings":
-    """The hyper-parameters of the row `label`: the method's defaults and what the recipe says differs."""
+def method_settings(recipe: Recipe, variant: str, source: str | Path = "") -> "MethodSettings":
+    """The hyper-parameters of a variant: the defaults of its method, changed as the recipe says."""
     from damnatio.methods import METHODS
 
-    given = {"method": label, **recipe.forget.settings.get(label, {})}
+    given = {"method": variant, **recipe.forget.settings.get(variant, {})}
     return validated(
-        METHODS.get(str(given["method"])).Settings, given, source or recipe.name, f"forget.settings.{label}"
+        METHODS.get(str(given["method"])).Settings, given, source or recipe.name, f"forget.settings.{variant}"
     )

@@ -18,9 +18,9 @@ class CentroidPush(Method):
 
         L = 1/|F| sum_y 1/|X_y| sum_{x in X_y} (1 + f(x)^T c_y),        c_y = norm(sum_{x in X_y} f(x))
 
-    The centroid is a constant of the step: no gradient flows through it, so that each embedding's fixed point is the
-    antipode of the centroid, as the paper says. It is taken over the images of the batch at each step, or over all
-    forget-train images at each epoch.
+    The centroid is a constant of the step: no gradient flows through it, so the fixed point of each embedding is the
+    antipode of the centroid, as the paper says. It is the mean over the identity's images in the batch, computed at
+    each step, or over all its forget-train images, computed at each epoch.
     """
 
     class Settings(MethodSettings):
@@ -53,5 +53,5 @@ class CentroidPush(Method):
 
 
 def mean_directions(units: Tensor, identities: Tensor, count: int) -> Tensor:
-    """norm(sum of the unit vectors) of each identity; zero for one that has none here."""
+    """norm(sum of the unit vectors) of each identity; zero for an identity without vectors."""
     return F.normalize(units.new_zeros(count, units.shape[1]).index_add(0, identities, units), dim=1)

@@ -1,4 +1,4 @@
-"""CURE, a reconstruction: repel forget embeddings from f*, towards the farthest cluster, and distil the rest."""
+"""CURE, a reconstruction: push forget embeddings from f*'s towards the farthest cluster, and distil the rest."""
 
 import warnings
 from typing import Any
@@ -24,9 +24,9 @@ class Cure(Method):
         L_forget = w_repel mean cos(f(x), f*(x)) + w_contrast mean -log softmax_k(<f(x), c_k>/T) at k = phi(l(x))
         L_retain = w_distil mean |f(x) - f*(x)|^2                (+ the head's own loss if `classify`)
 
-    l(x) is the K-means cluster of the image among the forget embeddings, phi(k) the cluster farthest from k. Clusters
-    are recomputed every `refresh` epochs from the model in training. phi uses raw centroids, the softmax unit ones.
-    The weights, T, K and the interval are our choices.
+    l(x) is the K-means cluster of the image among the forget embeddings; phi(k) is the cluster farthest from k. The
+    clusters are computed again every `refresh` epochs from the model in training. phi uses the raw centroids, the
+    softmax the normalised ones. The weights, T, K and the interval are our choices.
     """
 
     class Settings(MethodSettings):
@@ -34,7 +34,7 @@ class Cure(Method):
         contrast: float = Field(1.0, ge=0)
         distil: float = Field(1.0, ge=0)
         temperature: float = Field(0.1, gt=0)
-        clusters: int = Field(0, ge=0, description="K; 0 takes 256, or as many as there are forget images")
+        clusters: int = Field(0, ge=0, description="K; 0 takes 256, or the number of forget images if it is less")
         refresh: int = Field(5, ge=1, description="epochs between two clusterings")
         classify: bool = Field(False, description="keep the head's retain loss beside the distillation")
 
@@ -50,17 +50,21 @@ class Cure(Method):
         super().__init__(settings, forget, head)
         clusters = settings.clusters or min(len(forget), 256)
         if clusters > len(forget):
-            raise DamnatioError(f"CURE: {clusters} clusters of {len(forget)} forget images: lower 'clusters'.")
+            raise DamnatioError(
+                f"CURE: {clusters} clusters of {len(forget)} forget images are too many: lower 'clusters'."
+            )
         if clusters < 2:
-            raise DamnatioError("CURE: the farthest cluster needs at least two clusters, that is two forget images.")
+            raise DamnatioError(
+                "CURE needs at least two clusters, and so at least two forget images, to have a farthest cluster."
+            )
         self.register_buffer("centroids", torch.zeros(clusters, head.weight.shape[1]))
         self.register_buffer("pseudo", torch.zeros(len(forget), dtype=torch.long))
 
     def begin_epoch(self, epoch: int, context: Context) -> None:
         if epoch % self.settings.refresh == 0:
             units = context.embed().cpu().double().numpy()
-            centroids, labels = _clustered(units, len(self.centroids), context.seed + epoch)
-            self.pseudo.copy_(torch.from_numpy(farthest(centroids)[labels]))
+            centroids, members = _clustered(units, len(self.centroids), context.seed + epoch)
+            self.pseudo.copy_(torch.from_numpy(farthest(centroids)[members]))
             self.centroids.copy_(F.normalize(torch.from_numpy(centroids), dim=1))
 
     def retain_loss(self, batch: RetainBatch, head: Head) -> Tensor:
@@ -78,7 +82,7 @@ class Cure(Method):
 
 
 def farthest(centroids: NDArray[np.float64]) -> NDArray[np.int64]:
-    """phi: for each centroid the one farthest from it, never itself, the first on a tie."""
+    """phi: for each centroid the farthest other one; the first of them on a tie."""
     distances = np.square(centroids[:, None] - centroids[None, :]).sum(axis=2)
     np.fill_diagonal(distances, -np.inf)
     far: NDArray[np.int64] = distances.argmax(axis=1).astype(np.int64)
@@ -86,8 +90,9 @@ def farthest(centroids: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def _clustered(units: NDArray[np.float64], clusters: int, seed: int) -> tuple[Any, Any]:
-    """K-means++ by SciPy; a cluster that empties keeps its last centroid."""
+    """The centroids, and the cluster of each unit vector, by SciPy's K-means++. A cluster that loses all members
+    keeps its last centroid."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        centroids, labels = kmeans2(units, clusters, iter=20, minit="++", rng=np.random.default_rng(seed))
-    return centroids, labels
+        centroids, members = kmeans2(units, clusters, iter=20, minit="++", rng=np.random.default_rng(seed))
+    return centroids, members

@@ -1,4 +1,4 @@
-"""EC: make every forget image a class of its own under the margin head."""
+"""EC: make each forget image a class of its own under the margin head."""
 
 from typing import Any
 
@@ -15,18 +15,19 @@ from damnatio.methods.base import Context, ForgetBatch, ForgetSet, Method, Metho
 
 @METHODS.register("EC")
 class ExtendedCosFace(Method):
-    """Extended CosFace with per-image fake-class rows (the paper, III-C):
+    """Extended CosFace with one fake class per image (the paper, III-C):
 
         L = -mean_i log pi_{c_i}(x_i; W),
         pi_t(x; W) = exp(s_f (<f(x), W_t> - m_f)) / sum_k exp(s_f (<f(x), W_k> - m_f 1[k = t]))
 
-    W is the union of the retain rows and one trainable row an image, drawn at random. The paper writes a sum over the
-    images; the mean keeps the weight of the term independent of the batch. The retain term sees the retain rows alone.
+    W holds the retain class vectors and one trainable vector per image, drawn at random. The paper writes a sum over
+    the images; with the mean, the weight of the term does not depend on the batch. The retain term uses the retain
+    class vectors only.
     """
 
     class Settings(MethodSettings):
         lr: float = Field(5e-3, gt=0)  # IV-B
-        scale: float = Field(64.0, gt=0, description="s_f (IV-B)")
+        logit_scale: float = Field(64.0, gt=0, description="s_f (IV-B)")
         margin: float = Field(0.65, ge=0, description="m_f (IV-B)")
 
     title = "Extended CosFace"
@@ -35,16 +36,16 @@ class ExtendedCosFace(Method):
 
     def __init__(self, settings: Any, forget: ForgetSet, head: Head) -> None:
         super().__init__(settings, forget, head)
-        self.rows = nn.Parameter(torch.zeros(len(forget), head.weight.shape[1]))
+        self.vectors = nn.Parameter(torch.zeros(len(forget), head.weight.shape[1]))
 
     def prepare(self, context: Context) -> None:
         generator = torch.Generator().manual_seed(context.seed)
-        drawn = torch.randn(self.rows.shape, generator=generator)
+        drawn = torch.randn(self.vectors.shape, generator=generator)
         with torch.no_grad():
-            self.rows.copy_(F.normalize(drawn, dim=1))
+            self.vectors.copy_(F.normalize(drawn, dim=1))
 
     def forget_loss(self, batch: ForgetBatch, head: Head) -> Tensor:
-        rows = torch.cat([head.rows(), F.normalize(self.rows, dim=1)])
+        vectors = torch.cat([head.class_vectors(), F.normalize(self.vectors, dim=1)])
         targets = len(head.weight) + self.forget.places(batch.images)
-        cosines = (batch.unit @ rows.T).clamp(-1, 1)
-        return margin_softmax_loss(cosines, targets, self.settings.scale, self.settings.margin)
+        cosines = (batch.unit @ vectors.T).clamp(-1, 1)
+        return margin_softmax_loss(cosines, targets, logit_scale=self.settings.logit_scale, margin=self.settings.margin)

@@ -1,4 +1,4 @@
-"""FT: go on training on the retain set alone. A reference, not of the paper."""
+"""FT: continue the training on the retain set only. A reference that is not in the paper."""
 
 from torch import Tensor
 
@@ -9,8 +9,8 @@ from damnatio.methods.base import ForgetBatch, Method, MethodSettings
 
 @METHODS.register("FT")
 class FineTune(Method):
-    """L = L_retain: what the fine-tuning itself does, with nothing forgotten. The difference of any other method to
-    this one is what its forget term did."""
+    """L = L_retain: fine-tuning without a forget term. The difference between another method and this one is the effect
+    of its forget term."""
 
     class Settings(MethodSettings):
         pass

@@ -1,8 +1,8 @@
 """Frames: many unit vectors that are almost orthogonal to each other, as targets for forget images.
 
-`greedy_frame` is the paper's: furthest-point sampling from random candidates, against the retain rows as well.
-`ClosedFrame` computes target i from i and the seed alone, in whole numbers: nothing is stored, its coherence is the
-least that is known, and every processor gives the same bits.
+`greedy_frame` is the paper's: furthest-point sampling from random candidates, against the retain class vectors as well.
+`ClosedFrame` computes target i from i and the seed only, in whole numbers. It stores nothing, its coherence is the
+lowest that is known, and every processor gives the same bits.
 """
 
 from typing import ClassVar
@@ -17,20 +17,20 @@ from damnatio.support.errors import DamnatioError
 BLOCK = 1024
 
 
-def greedy_frame(count: int, rows: Tensor, candidates: int, seed: int) -> Tensor:
-    """`count` unit vectors, each the candidate whose largest cosine to `rows` and to those chosen before it is least.
+def greedy_frame(count: int, others: Tensor, candidates: int, seed: int) -> Tensor:
+    """`count` unit vectors. Each is the candidate with the lowest maximum cosine to `others` and to earlier choices.
 
-    The candidates are drawn once: `candidates` of them and one more a target, since a chosen one is used up. Each keeps
-    the largest cosine seen so far, so the cost is one pass of the candidates against the rows, by blocks, and then one
-    matrix-vector product a target; the memory is the candidates and one block.
+    The candidates are drawn once: `candidates` of them and one more per target, since each is chosen at most once. Each
+    candidate keeps its largest cosine so far, so the cost is one pass of the candidates against the others, by blocks,
+    and then one matrix-vector product per target; the memory is the candidates and one block.
 
-    The draw and the cosines are floating point. Another processor may choose another candidate where two are equally
-    good up to rounding.
+    The draw and the cosines are floating point. Another processor may choose another candidate if two are equally good
+    up to rounding.
     """
     generator = torch.Generator().manual_seed(seed)
-    pool = F.normalize(torch.randn(candidates + count, rows.shape[1], generator=generator), dim=1)
+    pool = F.normalize(torch.randn(candidates + count, others.shape[1], generator=generator), dim=1)
     worst = torch.full((len(pool),), -torch.inf)
-    for block in torch.split(rows.to(pool), BLOCK):
+    for block in torch.split(others.to(pool), BLOCK):
         worst = torch.maximum(worst, (pool @ block.T).amax(dim=1))
     chosen = torch.empty(count, dtype=torch.long)
     for i in range(count):
@@ -48,10 +48,11 @@ class ClosedFrame:
     +-2^((m+1)/2)/d. m even (Kerdock): x = (y, e) in GF(2^(m-1)) x GF(2), Q_a(x) = e Tr(a y) + sum_{j=1}^{(m-2)/2}
     Tr((a y)^(2^j + 1)): d^2/2 vectors, inner products 0 or +-2^(m/2)/d.
 
-    The rotation (H D_3)(H D_2)(H D_1)/d^(3/2) turns all of them alike: H is the Walsh-Hadamard matrix, and the seed
-    draws the signs on the diagonals D. Together with the frame's own 1/sqrt(d) the factor is 1/d^2, a power of two. So
-    a target is whole numbers of at most d^2 over d^2, and no sum is ever rounded: the order of the sums, the batch, the
-    threads and the processor cannot matter. (From d = 8192 on, the last step rounds each entry to float32.)
+    All of them are turned by the rotation (H D_3)(H D_2)(H D_1)/d^(3/2): H is the Walsh-Hadamard matrix, and the seed
+    draws the signs on the diagonals D. With the frame's own 1/sqrt(d) the factor is 1/d^2, a power of two. So each
+    entry of a target is a whole number of at most d^2, divided by d^2, and no sum is ever rounded: the order of the
+    sums, the batch, the threads and the processor do not matter. (From d = 8192 on, the last step rounds each entry to
+    float32.)
     """
 
     ROUNDS: ClassVar = 3
@@ -66,7 +67,7 @@ class ClosedFrame:
         self.dim = dim
         self.odd = self.exponent % 2 == 1
         self._field = _Field(self.exponent if self.odd else self.exponent - 1)
-        # The raw words of PCG64: NumPy promises them for every version, and they are integers on every processor.
+        # NumPy promises the raw words of PCG64 for every version, and they are integers on every processor.
         words = np.random.PCG64(seed).random_raw(self.ROUNDS * dim)
         self._signs = 1 - 2 * torch.from_numpy((words >> 63).astype(np.int64)).view(self.ROUNDS, dim)
 
@@ -75,7 +76,7 @@ class ClosedFrame:
 
     @property
     def coherence(self) -> float:
-        """The largest absolute inner product of two of them."""
+        """The largest absolute inner product of two different vectors."""
         return float(2 ** ((self.exponent + 1) // 2) / self.dim)
 
     def __call__(self, indices: Tensor) -> Tensor:
@@ -119,7 +120,7 @@ class _Field:
 
     def __init__(self, exponent: int) -> None:
         if exponent not in self.PRIMITIVE:
-            raise DamnatioError("The closed-form frame is there for dimensions up to 65,536, not beyond.")
+            raise DamnatioError("The closed-form frame exists for dimensions up to 65,536: set frame: greedy.")
         self.size = 1 << exponent
         self._exp = torch.empty(self.size - 1, dtype=torch.long)
         self._log = torch.zeros(self.size, dtype=torch.long)

@@ -1,4 +1,4 @@
-"""GA: climb the forget identities' cross-entropy, and nothing else. A reference, not of the paper."""
+"""GA: raise the cross-entropy of the forget identities, and nothing else. A reference that is not in the paper."""
 
 from pydantic import Field
 
@@ -8,7 +8,7 @@ from damnatio.methods.neggrad_plus import NegGradPlus
 
 @METHODS.register("GA")
 class GradientAscent(NegGradPlus):
-    """L = -CE(forget): what unlearning papers call gradient ascent. NegGrad+ without its retain term."""
+    """L = -CE(forget): NegGrad+ without its retain term. Papers on unlearning call it gradient ascent."""
 
     class Settings(NegGradPlus.Settings):
         lambda_retain: float = Field(0.0, ge=0)

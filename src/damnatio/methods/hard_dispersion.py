@@ -1,4 +1,4 @@
-"""HD: push each forget image away from the image of its identity that is most like it."""
+"""HD: push each forget image away from the most similar image of its identity."""
 
 import torch
 from pydantic import Field
@@ -16,7 +16,7 @@ class HardDispersion(Method):
         L = 1/N sum_a max(0, m + max_{b : (a,b) in P_F} f(x_a)^T f(x_b))
 
     over the images a of the batch that have a partner b: another image of the same identity. The images of a forget
-    identity are of distinct capture instances, so every such pair is an across-instance pair. No head takes part.
+    identity are of distinct capture instances, so every such pair is an across-instance pair. The head is not used.
     """
 
     class Settings(MethodSettings):

@@ -1,4 +1,4 @@
-"""NG+: climb the forget identities' cross-entropy while descending everybody else's."""
+"""NG+: raise the cross-entropy of the forget identities and lower that of the retain identities."""
 
 from typing import Any
 
@@ -20,19 +20,20 @@ class NegGradPlus(Method):
 
         L = alpha CE(retain) - (1 - alpha) CE(forget)
 
-    CE(forget) runs through one extra row a forget identity, which starts at the identity's mean embedding under f*.
-    The paper leaves alpha, the rows and the margin open; the defaults are NegGrad+'s published alpha of 0.95, trained
-    rows that take part in the retain softmax, and the margin and scale of the paper's head. The pull of -CE does not
-    fade: every image of an identity is driven the same way, so their mutual similarity rises (paper, V-B).
+    CE(forget) uses one extra class vector per forget identity, which starts at the identity's mean embedding under f*.
+    The paper leaves alpha, the vectors and the margin open. The defaults are NegGrad+'s published alpha of 0.95,
+    trained vectors that take part in the retain softmax, and the margin and the logit scale of the paper's head. The
+    pull of -CE does not fade: it drives every image of an identity the same way, so their mutual similarity rises
+    (paper, V-B).
     """
 
     class Settings(MethodSettings):
         lambda_retain: float = Field(0.95, ge=0, description="alpha")
         lambda_forget: float = Field(0.05, ge=0, description="1 - alpha")
-        scale: float = Field(64.0, gt=0)
+        logit_scale: float = Field(64.0, gt=0, description="the factor s of the cosines")
         margin: float = Field(0.4, ge=0)
-        train_rows: bool = True
-        rows_in_retain: bool = Field(True, description="whether the retain softmax runs over the extra rows as well")
+        train_vectors: bool = Field(True, description="whether the extra class vectors are trained")
+        vectors_in_retain: bool = Field(True, description="whether the retain softmax includes the extra class vectors")
 
     title = "NegGrad+"
     reference = "Kurmanji et al., NeurIPS 2023"
@@ -41,25 +42,27 @@ class NegGradPlus(Method):
     def __init__(self, settings: Any, forget: ForgetSet, head: Head) -> None:
         super().__init__(settings, forget, head)
         shape = int(forget.identities.max()) + 1, head.weight.shape[1]
-        self.rows = nn.Parameter(torch.zeros(shape), requires_grad=settings.train_rows)
+        self.vectors = nn.Parameter(torch.zeros(shape), requires_grad=settings.train_vectors)
 
     def prepare(self, context: Context) -> None:
-        units = context.embed_frozen().to(self.rows)
-        identities = torch.from_numpy(self.forget.identities).to(self.rows.device)
+        units = context.embed_frozen().to(self.vectors)
+        identities = torch.from_numpy(self.forget.identities).to(self.vectors.device)
         with torch.no_grad():
-            self.rows.copy_(mean_directions(units, identities, len(self.rows)))
+            self.vectors.copy_(mean_directions(units, identities, len(self.vectors)))
 
     def retain_loss(self, batch: RetainBatch, head: Head) -> Tensor:
-        if not self.settings.rows_in_retain:
+        if not self.settings.vectors_in_retain:
             return super().retain_loss(batch, head)
         cosines = torch.cat([head.cosines(batch.raw), self._cosines(batch.unit)], dim=1)
         margined = head.margins(cosines, batch.raw.norm(dim=1), batch.labels)
-        return F.cross_entropy(head.scale * margined, batch.labels)
+        return F.cross_entropy(head.logit_scale * margined, batch.labels)
 
     def forget_loss(self, batch: ForgetBatch, head: Head) -> Tensor:
         cosines = torch.cat([head.cosines(batch.raw), self._cosines(batch.unit)], dim=1)
         targets = len(head.weight) + batch.identities
-        return -margin_softmax_loss(cosines, targets, self.settings.scale, self.settings.margin)
+        return -margin_softmax_loss(
+            cosines, targets, logit_scale=self.settings.logit_scale, margin=self.settings.margin
+        )
 
     def _cosines(self, units: Tensor) -> Tensor:
-        return (units @ F.normalize(self.rows, dim=1).T).clamp(-1, 1)
+        return (units @ F.normalize(self.vectors, dim=1).T).clamp(-1, 1)

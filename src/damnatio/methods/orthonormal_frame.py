@@ -1,4 +1,4 @@
-"""OF: give each forget image a direction of its own, far from everybody and from each other, and align it there."""
+"""OF: give each forget image a target direction, far from everybody and from the other targets, and align it there."""
 
 from typing import Any, Literal
 
@@ -19,8 +19,9 @@ class OrthonormalFrame(Method):
 
         L = w/N sum_i (1 - <f(x_i), U_i>)
 
-    U_i are unit targets, one an image, fixed before training. `greedy` is the paper's furthest-point sampling against
-    the retain rows; `closed` computes them from the image's place in the forget set and the seed, and stores nothing.
+    U_i are unit targets, one per image, fixed before training. `greedy` is the paper's furthest-point sampling against
+    the retain class vectors; `closed` computes a target from the image's place in the forget set and the seed, and
+    stores nothing.
     """
 
     class Settings(MethodSettings):
@@ -28,13 +29,13 @@ class OrthonormalFrame(Method):
         weight: float = Field(100.0, gt=0, description="the factor w of the forget term (IV-B)")
         frame: Literal["greedy", "closed"] = "greedy"
         candidates: int = Field(
-            4096, ge=1, le=1_000_000, description="random candidates beyond one a target, of the greedy frame"
+            4096, ge=1, le=1_000_000, description="random candidates of the greedy frame beyond one per target"
         )
 
         @model_validator(mode="after")
         def _one_frame(self) -> "OrthonormalFrame.Settings":
             if self.frame == "closed" and "candidates" in self.model_fields_set:
-                raise ValueError("'candidates' belongs to the greedy frame: the closed form has none to choose from")
+                raise ValueError("'candidates' belongs to the greedy frame; the closed form has no candidates")
             return self
 
     title = "Orthonormal frame"
@@ -51,18 +52,19 @@ class OrthonormalFrame(Method):
         self._closed: ClosedFrame | None = None
         if not greedy and len(forget) > len(ClosedFrame(dim, 0)):
             raise DamnatioError(
-                f"OF: {len(forget):,} forget images want a target each and the closed-form frame has "
+                f"OF: {len(forget):,} forget images need one target each, and the closed-form frame has "
                 f"{len(ClosedFrame(dim, 0)):,} at dimension {dim}: set frame: greedy or a larger model.dim."
             )
 
     def prepare(self, context: Context) -> None:
         self.seed.fill_(context.seed)
         if self.settings.frame == "greedy":
-            rows = context.head.rows().detach()
-            self.targets.copy_(greedy_frame(len(self.targets), rows, self.settings.candidates, context.seed))
+            retain = context.head.class_vectors().detach()
+            targets = greedy_frame(len(self.targets), retain, candidates=self.settings.candidates, seed=context.seed)
+            self.targets.copy_(targets)
 
     def targets_of(self, images: Tensor) -> Tensor:
-        """The target of each image, by its id."""
+        """The target of each image, found by the image id."""
         places = self.forget.places(images)
         if self.settings.frame == "greedy":
             return self.targets[places]

@@ -1,4 +1,4 @@
-"""PD: push every two images of a forget identity apart."""
+"""PD: push the images of each forget identity apart, pair by pair."""
 
 import torch
 from pydantic import Field
@@ -15,7 +15,8 @@ class PairwiseDispersion(Method):
 
         L = 1/|P_F| sum_{(a,b) in P_F} max(0, m + f(x_a)^T f(x_b))
 
-    over the pairs of images of one identity in the batch, which are of distinct capture instances. No head takes part.
+    over the pairs of images of one identity in the batch, which are of distinct capture instances. The head is not
+    used.
     """
 
     class Settings(MethodSettings):

@@ -1,1 +1,1 @@
-"""Models on disk: cards, weights, other people's formats, in and out."""
+"""Models: cards, files in and out, and the inputs of a network."""

@@ -1,4 +1,4 @@
-"""The card of a model: how to feed its weights, and where they come from."""
+"""The card of a model: how the network is fed, and where its weights come from."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ CARD = "card.json"
 
 
 class Card(BaseModel):
-    """What travels with the weights: how to feed them, where they come from."""
+    """What goes with the weights. The network is fed (x - mean) / deviation of values 0 to 255, as `colour`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -28,25 +28,25 @@ class Card(BaseModel):
     size: int = Field(ge=1)
     colour: Literal["RGB", "BGR"] = "RGB"
     mean: float = 127.5
-    scale: float = Field(127.5, gt=0)
+    deviation: float = Field(127.5, gt=0)
     origin: str = ""
     licence: str = ""
     sha256: str = ""
     parity: float | None = None
-    """of an ONNX file: the most that torch and onnxruntime differ by, as a share of the embedding's length"""
+    """of an ONNX file: the largest difference between torch and onnxruntime, as a share of the embedding's length"""
 
     def fed_as(self, settings: ModelSettings) -> "Card":
-        """The card with what the recipe says of the feeding and the licence."""
-        feeding = {"colour": settings.colour, "mean": settings.mean, "scale": settings.deviation}
-        said = {**feeding, "licence": settings.licence}
-        return self.model_copy(update={key: value for key, value in said.items() if value is not None})
+        """The card, with the feeding and the licence that the recipe states."""
+        feeding = {"colour": settings.colour, "mean": settings.mean, "deviation": settings.deviation}
+        stated = {**feeding, "licence": settings.licence}
+        return self.model_copy(update={key: value for key, value in stated.items() if value is not None})
 
     def prepare(self, images: NDArray[np.uint8], device: torch.device) -> Tensor:
-        """uint8 RGB [n, size, size, 3] as the network takes them: float [n, 3, size, size]."""
+        """Images as the network takes them: uint8 RGB [n, size, size, 3] -> float [n, 3, size, size]."""
         x = torch.from_numpy(images).to(device).permute(0, 3, 1, 2)
         if self.colour == "BGR":
             x = x.flip(1)
-        return x.to(torch.float32).sub_(self.mean).div_(self.scale)
+        return x.to(torch.float32).sub_(self.mean).div_(self.deviation)
 
 
 def write_card(card: Card, path: Path) -> None:
@@ -54,7 +54,7 @@ def write_card(card: Card, path: Path) -> None:
 
 
 def card_beside(path: Path) -> Path | None:
-    """Where the card of a weight file lies, if it has one."""
+    """The path of the card of a weight file; None if it has no card."""
     places = (path.with_name(f"{path.name}.{CARD}"), path.with_name(CARD))
     return next((place for place in places if place.exists()), None)
 
@@ -62,7 +62,10 @@ def card_beside(path: Path) -> Path | None:
 def read_card(path: Path) -> Card:
     need_regular(path, "The model card")
     try:
-        return Card.model_validate(json.loads(checked(path).read_text(encoding="utf-8")))
+        content = json.loads(checked(path).read_text(encoding="utf-8"))
+        if isinstance(content, dict) and "scale" in content and "deviation" not in content:
+            content["deviation"] = content.pop("scale")  # its name in cards of 0.1.0
+        return Card.model_validate(content)
     except (OSError, ValueError, RecursionError) as error:
         raise DamnatioError(f"{path} is not a readable model card ({' '.join(str(error).split())[:200]}).") from error
 

@@ -1,7 +1,7 @@
-"""Models out: a network to the file that its users deploy, with its card beside it.
+"""Models out: a network becomes the file that its users deploy, with its card beside it.
 
 A state dict keeps its tensor names (`.safetensors`, `.pth`, `.pt`). A network that came as an ONNX graph goes back into
-that graph; any other is exported, as one file that takes any number of images.
+that graph. Any other network is exported to ONNX as one file that takes any number of images.
 """
 
 import logging
@@ -20,16 +20,16 @@ from damnatio.support.errors import DamnatioError
 from damnatio.support.files import atomic_file, digest_of
 
 INPUT, OUTPUT = "input.1", "embedding"
-"""as in InsightFace's exports"""
+"""the names in InsightFace's exports"""
 
 
 def export(backbone: nn.Module, card: Card, path: Path) -> Card:
-    """The network into a file of the kind that its ending says; the card as it was written beside it."""
+    """Write the network to a file of the kind that its ending says, and the card beside it; the card as written."""
     parity = None
     if not path.parent.is_dir():
         raise DamnatioError(f"There is no folder {path.parent} to export to.")
     if path.suffix == ".onnx":
-        trial = path.with_name(f".{path.stem}.{os.getpid()}.onnx")  # a file in service is replaced by a sound one alone
+        trial = path.with_name(f".{path.stem}.{os.getpid()}.onnx")  # only a sound file may replace one in service
         try:
             if isinstance(backbone, GraphNetwork):
                 write_network(backbone, trial)
@@ -38,14 +38,16 @@ def export(backbone: nn.Module, card: Card, path: Path) -> Card:
             parity = parity_of(backbone, trial, card.size)
             if parity > TOLERANCE:
                 raise DamnatioError(
-                    f"The ONNX file differed from torch by {parity:.1g} of the embedding's length: {path} is not "
-                    "written."
+                    f"The ONNX file differs from torch by {parity:.1g} of the embedding's length, more than "
+                    f"{TOLERANCE:g}: {path} was not written."
                 )
             trial.replace(path)
         finally:
             trial.unlink(missing_ok=True)
     elif path.suffix not in (".safetensors", ".pth", ".pt"):
-        raise DamnatioError(f"{path} ends in none of .onnx, .safetensors, .pth, .pt: these can be written.")
+        raise DamnatioError(
+            f"{path} ends in none of .onnx, .safetensors, .pth, .pt: give a file with one of these endings."
+        )
     elif isinstance(backbone, GraphNetwork):
         raise DamnatioError(f"The network is an ONNX graph, which {path.suffix} cannot hold: export it to .onnx.")
     elif path.suffix == ".safetensors":
@@ -59,11 +61,11 @@ def export(backbone: nn.Module, card: Card, path: Path) -> Card:
 
 
 def write_onnx(module: nn.Module, size: int, path: Path, *, fold: bool = True) -> None:
-    """Any network as an ONNX file; with `fold`, batch normalisations go into the convolutions before them."""
+    """Write any network as an ONNX file. With `fold`, batch normalisations go into the convolutions before them."""
     need_onnx()
     training, place = module.training, next(module.parameters()).device
     batch = torch.export.Dim("batch")
-    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # tells of a torchvision that nobody needs
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it warns of a missing torchvision, which is not needed
     try:
         with warnings.catch_warnings(), atomic_file(path) as temporary:
             warnings.simplefilter("ignore")

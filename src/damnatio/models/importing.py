@@ -1,8 +1,8 @@
-"""Stage 4 for a network that exists: f* from its weights, and a head for it from the retain images.
+"""Models in: a network from its weight file.
 
-The weights are one file: a state dict of a registered backbone (`.safetensors`, `.pth`, `.pt`) or an ONNX model. What
-lies beside it counts: a card, `<file>.card.json` or `card.json`, says how the network is fed, a `head.safetensors`
-holds the rows of the retain identities in the order of their labels.
+The file is a state dict of a registered backbone (`.safetensors`, `.pth`, `.pt`) or an ONNX model. Two files beside it
+are used if they exist: a card, `<file>.card.json` or `card.json`, says how the network is fed, and `head.safetensors`
+holds the class vectors of the retain identities in the order of their labels.
 """
 
 from pathlib import Path
@@ -31,11 +31,11 @@ from damnatio.support.manifests import checked
 STATES = {".safetensors", ".pth", ".pt"}
 GRAPHS = {".onnx"}
 SIZE = 112
-"""the side of a face where nothing says it"""
+"""the side of the images if nothing states it"""
 
 
 def import_model(settings: ModelSettings, size: int | None = None) -> tuple[nn.Module, Card]:
-    """The network of `settings.weights`, in evaluation mode, and how it is fed; `size` is that of the faces at hand."""
+    """The network of `settings.weights`, in evaluation mode, and its card. `size` is the side of the faces at hand."""
     path = weights_file(settings)
     given, settings = _given_card(path), resolved(settings, size)
     origin = f"{path.name} {digest_of(path)[:16]}"
@@ -43,15 +43,15 @@ def import_model(settings: ModelSettings, size: int | None = None) -> tuple[nn.M
     if path.suffix in GRAPHS:
         backbone, side, dim, parity = read_network(path)
         feeding = (0.0, 1.0) if backbone.preprocesses else (127.5, 127.5)
-        card = Card(backbone=ONNX, dim=dim, size=side, mean=feeding[0], scale=feeding[1], parity=parity)
+        card = Card(backbone=ONNX, dim=dim, size=side, mean=feeding[0], deviation=feeding[1], parity=parity)
     else:
         state, wanted = read_state(path), given.size if given else size or SIZE
-        side = wanted if given else input_size(state, settings.backbone, settings.dim, wanted) or wanted
+        side = wanted if given else input_size(state, settings.backbone, dim=settings.dim, wanted=wanted) or wanted
         card = Card(backbone=settings.backbone, dim=settings.dim, size=side)
     if size not in (None, card.size):
         raise DamnatioError(
             f"{path} takes images of {card.size} pixels, and the faces have {size}: set faces.size={card.size}, and "
-            "faces.resize=true where the images have another size."
+            "faces.resize=true if the images have another size."
         )
     if path.suffix in STATES:
         backbone = new_backbone(card.backbone, card.size, card.dim)
@@ -63,19 +63,19 @@ def import_model(settings: ModelSettings, size: int | None = None) -> tuple[nn.M
 
 
 def resolved(settings: ModelSettings, size: int | None = None) -> ModelSettings:
-    """The settings with the backbone and the dimension of the weights, where the recipe leaves them to be found."""
+    """The settings with the backbone and the dimension of the weights. A recipe that states others is an error."""
     path = weights_file(settings)
-    given, said = _given_card(path), settings.model_fields_set
+    given, stated = _given_card(path), settings.model_fields_set
     if given is not None:
         found = given.backbone, given.dim
     elif path.suffix in GRAPHS:
         found = ONNX, embedding_size(path)
-    elif "backbone" in said:
+    elif "backbone" in stated:
         found = settings.backbone, settings.dim
     else:
         found = guess(read_state(path), size or SIZE, path)
     for key, value in zip(("backbone", "dim"), found, strict=True):
-        if key in said and getattr(settings, key) != value:
+        if key in stated and getattr(settings, key) != value:
             raise DamnatioError(
                 f"{path} holds the weights of {key} {value}, and the recipe says {getattr(settings, key)}: "
                 f"set model.{key}={value}, or leave it out."
@@ -102,28 +102,30 @@ def weights_file(settings: ModelSettings) -> Path:
         raise DamnatioError(f"model.weights: there is no file {path}.")
     if path.suffix not in STATES | GRAPHS:
         endings = ", ".join(sorted(STATES | GRAPHS))
-        raise DamnatioError(f"model.weights: {path} ends in none of {endings}: convert it first.")
+        raise DamnatioError(f"model.weights: {path} ends in none of {endings}: convert it to one of these first.")
     return checked(path)
 
 
 def content_of(settings: ModelSettings) -> dict[str, str]:
-    """What an import depends on: the hashes of the weights and of what lies beside them."""
+    """What an import depends on: the hashes of the weights and of the files beside them that are used."""
     path = weights_file(settings)
     beside = [path.parent / HEAD, card_beside(path)]
     return {"weights": digest_of(path)} | {file.name: digest_of(file) for file in beside if file and file.is_file()}
 
 
 def adopt(module: nn.Module, card: Card, folder: Path) -> Card:
-    """A network of your own as a model folder that every verb takes: `model.weights=FOLDER`.
+    """Write a network of your own as a model folder that every verb takes: `model.weights=FOLDER`.
 
-    Weights without code are no network, so its graph is kept with them, as ONNX; batch normalisations stay what they
-    are. `card` says the size, the dimension and the feeding; its backbone is set here.
+    Weights without code are no network, so the folder holds the graph with them, as ONNX. Batch normalisations are
+    kept. `card` states the size, the dimension and the feeding; its backbone is set here.
     """
     folder.mkdir(parents=True, exist_ok=True)
     write_onnx(module, card.size, folder / GRAPH, fold=False)
     network, size, dim, _ = read_network(folder / GRAPH)
     if dim != card.dim:
-        raise DamnatioError(f"The network makes {dim} values of an image, and its card says {card.dim}.")
+        raise DamnatioError(
+            f"The network makes {dim} values of an image, and its card says {card.dim}: correct the card."
+        )
     parity = parity_of(module, folder / GRAPH, size)
     if parity > TOLERANCE:
         raise DamnatioError(f"The network and its ONNX graph differ by {parity:.1g} of the embedding's length.")

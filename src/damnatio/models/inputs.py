@@ -1,4 +1,4 @@
-"""What a network is fed, by row of the table of faces: pixels, or the activations of a trunk that were kept."""
+"""The inputs of a network, by row of the table of faces: pixels, or the kept activations of a trunk."""
 
 from typing import Any, Protocol
 
@@ -16,16 +16,16 @@ Mask = NDArray[np.bool_]
 
 
 class Readable(Protocol):
-    """Images by row, as the faces of a run give them."""
+    """Anything that reads images by row, such as the faces of a run."""
 
     def read(self, rows: Rows) -> NDArray[np.uint8]: ...
 
 
 class Inputs(Protocol):
-    """Reading happens in any process and gives what a queue can carry; preparing gives what the network takes."""
+    """`read` runs in any process and gives arrays, which a queue can carry; `prepare` gives what the network takes."""
 
     def read(self, rows: Rows, mirrored: Mask | None = None) -> NDArray[Any]:
-        """One entry a row, those of `mirrored` of the image seen in a mirror."""
+        """One entry per row; that of the mirror image where `mirrored` is true."""
 
     def prepare(self, entries: NDArray[Any], device: torch.device) -> Tensor: ...
 
@@ -47,18 +47,18 @@ class Pixels:
 
 
 def embed_inputs(
-    backbone: nn.Module, inputs: Inputs, dim: int, rows: NDArray[np.int64], batch: int, title: str = ""
+    backbone: nn.Module, inputs: Inputs, *, dim: int, rows: Rows, batch: int, title: str = ""
 ) -> NDArray[np.float32]:
-    """The same from any inputs, in `dim` dimensions. The network is left in the mode it was found in."""
+    """f(x) of the inputs at these rows, N x dim unit vectors. The network stays in the mode that it was in."""
     device = next(backbone.parameters()).device
     training = backbone.training
     backbone.eval()
     units = np.empty((len(rows), dim), dtype=np.float32)
     with torch.inference_mode(), progress(title, len(rows) if title else 0, "images") as advance:
         for start in range(0, len(rows), batch):
-            part = rows[start : start + batch]
-            raw = backbone(inputs.prepare(inputs.read(part), device)).float()
-            units[start : start + len(part)] = F.normalize(raw, dim=1).cpu().numpy()
-            advance(len(part))
+            block = rows[start : start + batch]
+            raw = backbone(inputs.prepare(inputs.read(block), device)).float()
+            units[start : start + len(block)] = F.normalize(raw, dim=1).cpu().numpy()
+            advance(len(block))
     backbone.train(training)
     return units

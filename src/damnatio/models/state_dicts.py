@@ -1,4 +1,4 @@
-"""State dicts: the tensors of a `.pth`, `.pt` or `.safetensors` file, and which backbone they are the weights of."""
+"""State dicts: the tensors of a `.pth`, `.pt` or `.safetensors` file, and the backbone that they belong to."""
 
 import io
 import pickle
@@ -17,18 +17,18 @@ from damnatio.backbones import BACKBONES
 from damnatio.support.errors import DamnatioError
 
 WRAPPERS = ("state_dict", "model", "backbone", "net")
-"""keys under which trainers keep the weights beside an optimiser, say"""
+"""keys under which trainers keep the weights, beside an optimiser for example"""
 PREFIXES = ("module.", "_orig_mod.", "backbone.")
-"""what wrappers put before every name: DistributedDataParallel, torch.compile, a model with its head"""
+"""prefixes of every name, put there by DistributedDataParallel, torch.compile or a model with its head"""
 
 SIZES = (112, 96, 128, 160, 224, 256, 192, 144, 64, 32)
-"""sides of images that networks are made for, tried where the wanted one does not fit"""
+"""usual sides of images, tried if the wanted side does not fit"""
 DIM = 512
-"""the dimension of an embedding where nothing says it"""
+"""the dimension of an embedding if nothing states it"""
 
 
 def read_state(path: Path) -> dict[str, Tensor]:
-    """The tensors of a file by the names that the network gave them."""
+    """The tensors of a file by the names that they have in the network."""
     if path.suffix == ".safetensors":
         try:
             return _bare(load_file(path))
@@ -53,13 +53,13 @@ def read_state(path: Path) -> dict[str, Tensor]:
 
 
 def _source(path: Path) -> Path | io.BytesIO:
-    """The file, or the whole of it in memory where it is of torch's old format. Of that, torch reads texts of whatever
-    length the file states, and memory would be asked for in full where a file holds less."""
+    """The file; or its whole content, if it has torch's old format. In that format torch reads texts of any length that
+    the file states, and from a file it would ask for all that memory, even if the file holds less."""
     return path if zipfile.is_zipfile(path) else io.BytesIO(path.read_bytes())
 
 
 def _bare(content: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors without the prefixes that a wrapper put before all of their names."""
+    """The tensors without the prefixes that all names share."""
     state = dict(content)
     for prefix in PREFIXES:
         if all(name.startswith(prefix) for name in state):
@@ -68,7 +68,7 @@ def _bare(content: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def guess(state: Mapping[str, Tensor], size: int, path: Path) -> tuple[str, int]:
-    """The registered backbone whose tensors these are, or are most like, and its dimension."""
+    """The registered backbone that has these tensors, or the most similar ones, and its dimension."""
     given = {name: tensor.shape for name, tensor in state.items() if not _counter(name)}
     likeness: dict[str, float] = {}
     for backbone in BACKBONES.names():
@@ -76,26 +76,26 @@ def guess(state: Mapping[str, Tensor], size: int, path: Path) -> tuple[str, int]
         likeness[backbone] = len(given.items() & shapes.items()) / len(given.keys() | shapes.keys())
         if given.keys() == shapes.keys():
             dim = _dimension(backbone, size, given)
-            if input_size(state, backbone, dim, size):
+            if input_size(state, backbone, dim=dim, wanted=size):
                 return backbone, dim
     nearest = max(likeness, key=lambda name: likeness[name])
     if likeness[nearest] < 0.5:
         raise DamnatioError(
             f"{path} holds the tensors of no known backbone ({', '.join(list(state)[:3])}, ...): "
-            "`damnatio ls backbones` shows which there are, and docs/bring-your-own-model.md how to add one."
+            "`damnatio ls backbones` lists the known ones, and docs/bring-your-own-model.md says how to add one."
         )
     return nearest, DIM
 
 
-def input_size(state: Mapping[str, Tensor], backbone: str, dim: int, wanted: int) -> int | None:
-    """The side of the images that these weights of a backbone are for: the wanted one if they fit it, else one of the
-    usual ones; None where they fit none."""
+def input_size(state: Mapping[str, Tensor], backbone: str, *, dim: int, wanted: int) -> int | None:
+    """The side of the images that these weights of a backbone fit: the wanted one if possible, else one of the usual
+    ones; None if they fit none."""
     given = {name: tensor.shape for name, tensor in state.items() if not _counter(name)}
     return next((size for size in dict.fromkeys((wanted, *SIZES)) if _shapes(backbone, size, dim) == given), None)
 
 
 def _dimension(backbone: str, size: int, given: Mapping[str, torch.Size]) -> int:
-    """What the tensors say where the backbone's own shapes depend on the dimension."""
+    """The dimension, read from a tensor whose shape depends on it."""
     shapes, others = _shapes(backbone, size, DIM), _shapes(backbone, size, DIM + 1)
     place = next(name for name in shapes if shapes[name] != others[name])
     axis = next(i for i, side in enumerate(shapes[place]) if side != others[place][i])
@@ -103,7 +103,7 @@ def _dimension(backbone: str, size: int, given: Mapping[str, torch.Size]) -> int
 
 
 def fill_counters(state: dict[str, Tensor], wanted: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """BatchNorm's count of batches is in no file older than it, and nothing here depends on it."""
+    """The tensors with BatchNorm's counts of batches, which old files lack. Nothing here depends on them."""
     return {name: torch.zeros_like(tensor) for name, tensor in wanted.items() if _counter(name)} | state
 
 
@@ -116,6 +116,6 @@ def _shapes(backbone: str, size: int, dim: int) -> dict[str, torch.Size]:
     try:
         with torch.device("meta"):
             state = BACKBONES.get(backbone)(size, dim).state_dict()
-    except DamnatioError:  # a network that there is not at this size
+    except DamnatioError:  # the backbone does not exist at this size
         return {}
     return {name: tensor.shape for name, tensor in state.items() if not _counter(name)}

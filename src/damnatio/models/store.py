@@ -1,7 +1,7 @@
-"""A model on disk: its weights, and a card with all that is needed to use them.
+"""A model on disk: its weights, and a card that says how to use them.
 
-A folder holds `model.safetensors`, or `model.onnx` where the network came as an ONNX graph, with `card.json`; a single
-file has its card beside it, `<file>.card.json`.
+A folder holds `card.json` and `model.safetensors`, or `model.onnx` if the network came as an ONNX graph. A single file
+has its card beside it, `<file>.card.json`.
 """
 
 from collections.abc import Mapping
@@ -26,21 +26,22 @@ from damnatio.support.manifests import checked
 WEIGHTS, GRAPH, HEAD = "model.safetensors", "model.onnx", "head.safetensors"
 
 LISTED = 8
-"""tensors named where many do not fit"""
+"""the most tensors that an error names"""
 ONNX = "onnx"
-"""the backbone of a card whose network is the graph of its file"""
+"""the backbone in the card of a network that is an ONNX graph"""
 
 
 def new_backbone(name: str, size: int, dim: int) -> nn.Module:
-    """A network by name, its weights laid out as images come: channels last."""
+    """A new network by name. Its weights have their channels last, as the images do."""
     backbone = BACKBONES.get(name)(size, dim)
     return backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
 
 
 def new_head(settings: ModelSettings, classes: int) -> Head:
+    """A new head of the recipe for so many identities."""
     try:
         return HEADS.get(settings.head)(
-            classes, settings.dim, scale=settings.scale, margin=settings.margin, **settings.head_options
+            classes, settings.dim, logit_scale=settings.logit_scale, margin=settings.margin, **settings.head_options
         )
     except TypeError:
         raise DamnatioError(
@@ -49,6 +50,7 @@ def new_head(settings: ModelSettings, classes: int) -> Head:
 
 
 def save_model(backbone: nn.Module, head: Head | None, card: Card, folder: Path) -> None:
+    """Write the network, its head if it has one, and its card to a folder."""
     parity = None
     if isinstance(backbone, GraphNetwork):
         path = folder / GRAPH
@@ -78,9 +80,10 @@ def load_backbone(folder: Path) -> tuple[nn.Module, Card]:
 
 
 def load_head(settings: ModelSettings, folder: Path) -> Head:
+    """The head of a folder that `save_model` wrote."""
     weights = read_tensors(folder / HEAD)
     if "weight" not in weights:
-        raise DamnatioError(f"{folder / HEAD} is no classifier head: it has no tensor 'weight'.")
+        raise DamnatioError(f"{folder / HEAD} is not a classifier head: it has no tensor 'weight'.")
     head = new_head(settings, len(weights["weight"]))
     put_tensors(head, weights, folder / HEAD, settings.head)
     return head.to(device())
@@ -91,7 +94,7 @@ def load_weights(module: nn.Module, path: Path) -> None:
 
 
 def put_tensors(module: nn.Module, tensors: Mapping[str, Tensor], path: Path, name: str = "") -> None:
-    """The tensors into the network, all of them and no other; what does not fit is told in one sentence."""
+    """Load the tensors into a module. Missing, foreign and misshapen tensors are reported in one sentence."""
     wanted = module.state_dict()
     faults = {
         "missing": [name for name in wanted if name not in tensors],
@@ -102,14 +105,16 @@ def put_tensors(module: nn.Module, tensors: Mapping[str, Tensor], path: Path, na
             if name in tensors and tensors[name].shape != wanted[name].shape
         ],
     }
-    told = [
+    sentences = [
         f"{len(names)} tensors are {fault}: {', '.join(names[:LISTED])}{', ...' if len(names) > LISTED else ''}"
         for fault, names in faults.items()
         if names
     ]
-    if told:
+    if sentences:
         network = f"the network{' ' + name if name else ''}"
-        raise DamnatioError(f"{path} does not fit {network}: {'; '.join(told)}. Check model.backbone and model.dim.")
+        raise DamnatioError(
+            f"{path} does not fit {network}: {'; '.join(sentences)}. Check model.backbone and model.dim."
+        )
     module.load_state_dict(tensors)
 
 

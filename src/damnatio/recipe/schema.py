@@ -69,7 +69,7 @@ class ModelSettings(Section):
     deviation: float | None = Field(None, gt=0, description="unset: as its card says, or 127.5")
     licence: str | None = Field(None, description="of f*'s weights, for its card; unset: as its card says")
     head: str = "cosface"
-    scale: float = Field(64.0, gt=0, le=10_000)
+    logit_scale: float = Field(64.0, gt=0, le=10_000, description="the factor s of the cosines in the softmax")
     margin: float = Field(0.4, ge=0, le=10)
     head_options: dict[str, float] = {}
 

@@ -1,1 +1,1 @@
-"""Stage 4, and the loop that stage 5 fine-tunes with: f*, batches, trunks."""
+"""Stage 4: f*, and the training loop, with which stage 5 fine-tunes."""

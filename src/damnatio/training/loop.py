@@ -1,20 +1,21 @@
 """Stages 4 and 5: the only training loop, for f* and for every method that fine-tunes it.
 
-A run that is killed at any step and started again ends with the same weights, bit for bit on a CPU: batches are a
-function of (seed, step), and a checkpoint holds backbone, head, method, optimiser and the state of torch's generator.
+A run that is killed at any step and started again ends with the same weights, bit for bit on a CPU: the batches are a
+function of (seed, step), and a checkpoint holds the backbone, the head, the method, the optimiser and the state of
+torch's generator.
 """
 
-import hashlib
 import json
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader
@@ -25,19 +26,20 @@ from damnatio.models.card import Card
 from damnatio.models.inputs import Inputs, Rows, embed_inputs
 from damnatio.models.store import save_model
 from damnatio.recipe.schema import Optimisation
-from damnatio.support.arrays import save_tensors
 from damnatio.support.errors import DamnatioError
-from damnatio.support.files import write_atomically
-from damnatio.support.manifests import CHECKPOINT
 from damnatio.support.progress import progress
+from damnatio.training.checkpoints import Checkpoint, drop_lines_after
 from damnatio.training.sampling import Batch, Batches, ForgetSampler, RetainSampler
 
 METRICS = "metrics.jsonl"
+"""the log of the losses, one line per `log_every` steps"""
+TRIAL, WORTH_SAYING = 8, 60.0
+"""After so many steps the time that remains is estimated, and reported if it is more than so many seconds."""
 
 
 @dataclass
 class Forgetting:
-    """What fine-tuning adds to training: a method, the images it operates on, and f*."""
+    """What fine-tuning adds to training: a method, the images that it forgets, and f*."""
 
     method: Method
     images: ForgetSet
@@ -49,7 +51,7 @@ class Forgetting:
 
 @dataclass
 class Job:
-    """A model to train: `forgetting` is None for f* itself."""
+    """A model to train. `rows` are the retain images and `labels` their classes; `forgetting` is None for f* itself."""
 
     title: str
     backbone: nn.Module
@@ -57,20 +59,16 @@ class Job:
     card: Card
     inputs: Inputs
     rows: Rows
-    labels: Rows
+    labels: NDArray[np.int64]
     settings: Optimisation
     lr: float
     seed: int
     forgetting: Forgetting | None = None
     whole: nn.Module | None = None
-    """the network to save, where the backbone is only its tail"""
+    """the network to save, if the backbone is only its tail"""
 
 
-TRIAL, WORTH_SAYING = 8, 60.0
-"""steps that tell how long all will take, and from how many seconds on that is said"""
-
-
-def learning_rate(step: int, total: int, warmup: int, base: float, power: float) -> float:
+def learning_rate(step: int, *, total: int, warmup: int, base: float, power: float) -> float:
     """Linear from base/warmup to base, then base (1 - t/T)^power, which reaches zero just after the last step."""
     if step < warmup:
         return base * (step + 1) / warmup
@@ -78,7 +76,8 @@ def learning_rate(step: int, total: int, warmup: int, base: float, power: float)
 
 
 def fit(job: Job, folder: Path, say: Callable[[str], None] = lambda line: None) -> None:
-    """Train the job to its end in `folder`, from its checkpoint there if it has one. What is long says how long."""
+    """Train the job to its end in `folder`, from the checkpoint there if there is one. A long training reports how
+    long it will take."""
     _Loop(job, folder, say).run()
 
 
@@ -86,25 +85,30 @@ class _Loop:
     def __init__(self, job: Job, folder: Path, say: Callable[[str], None] = lambda line: None) -> None:
         self.job, self.folder, self.settings, self.say = job, folder, job.settings, say
         self.device = next(job.backbone.parameters()).device
-        self.retain = RetainSampler(job.rows, job.labels, self.settings.batch, job.seed)
+        self.retain = RetainSampler(job.rows, job.labels, batch=self.settings.batch, seed=job.seed)
         self.steps = self.settings.epochs * self.retain.steps_per_epoch
         self.warmup = round(self.settings.warmup_epochs * self.retain.steps_per_epoch)
         forgetting = job.forgetting
         sampler = None
         if forgetting:
             sampler = ForgetSampler(
-                forgetting.images, forgetting.identities_per_batch, forgetting.images_per_identity, job.seed
+                forgetting.images,
+                identities=forgetting.identities_per_batch,
+                images=forgetting.images_per_identity,
+                seed=job.seed,
             )
             forgetting.method.to(self.device)
-        self.batches = Batches(job.inputs, self.retain, sampler, self.settings.flip, job.seed)
+        self.batches = Batches(job.inputs, self.retain, sampler, flip=self.settings.flip, seed=job.seed)
         self.modules: dict[str, nn.Module] = {"backbone": job.backbone, "head": job.head}
         if forgetting:
             self.modules["method"] = forgetting.method
         parameters = [p for module in self.modules.values() for p in module.parameters() if p.requires_grad]
         self.optimiser = _optimiser(parameters, self.settings, job.lr)
+        self.checkpoint = Checkpoint(folder, self.modules, self.optimiser)
+        self._warm = 0.0
 
     def begin(self) -> int:
-        """Everything as it was at the checkpoint, or as it is before the first step; the step to go on with."""
+        """Put everything as it was at the checkpoint, or as it is before the first step; the step to continue with."""
         torch.manual_seed(self.job.seed)
         start = self._resume()
         if start == 0 and self.job.forgetting:
@@ -120,7 +124,7 @@ class _Loop:
             batch_size=None,
             num_workers=self.settings.workers,
             collate_fn=_as_it_is,
-            generator=torch.Generator(),  # a loader must not draw from the stream that a resumed network goes on with
+            generator=torch.Generator(),  # a loader must not draw from the generator that the network uses
         )
         images_per_step = self.settings.batch
         saved = logged = time.monotonic()
@@ -130,40 +134,44 @@ class _Loop:
             progress(self.job.title, self.steps * images_per_step, "images", start * images_per_step) as advance,
         ):
             for step, batch in zip(range(start, self.steps), loader, strict=True):
-                parts = self._step(step, batch)
+                terms = self._step(step, batch)
                 now = time.monotonic()
-                if step == start:
-                    warm = now  # the first step pays for what the others find ready
-                elif step == start + TRIAL:
-                    left = (now - warm) / TRIAL * (self.steps - step - 1)
-                    if left > WORTH_SAYING:
-                        self.say(
-                            f"{self.job.title}: about {left / 60:.0f} min for {self.steps - step - 1:,} steps to go"
-                        )
+                self._say_time_left(step, done=step - start, now=now)
                 if (step + 1) % self.settings.log_every == 0 or step + 1 == self.steps:
                     speed = (step + 1 - logged_step) * images_per_step / (now - logged)
-                    log.write(json.dumps(self._line(step, parts, speed)) + "\n")
+                    log.write(json.dumps(self._line(step, terms, speed)) + "\n")
                     log.flush()
                     logged, logged_step = now, step + 1
                 if now - saved >= self.settings.checkpoint_seconds and step + 1 < self.steps:
                     self._save(step + 1)
                     saved = time.monotonic()
-                advance(images_per_step, note="  ".join(f"{name} {value:.3f}" for name, value in parts.items()))
+                advance(images_per_step, note="  ".join(f"{name} {value:.3f}" for name, value in terms.items()))
         whole = self.job.backbone if self.job.whole is None else self.job.whole
         save_model(whole, self.job.head, self.job.card, self.folder)
 
+    def _say_time_left(self, step: int, done: int, now: float) -> None:
+        """Estimate the remaining time from the trial steps. The first step does not count: it is slower."""
+        if done == 0:
+            self._warm = now
+        elif done == TRIAL:
+            left = self.steps - step - 1
+            seconds = (now - self._warm) / TRIAL * left
+            if seconds > WORTH_SAYING:
+                self.say(f"{self.job.title}: about {seconds / 60:.0f} min for the remaining {left:,} steps")
+
     def _step(self, step: int, batch: Batch) -> dict[str, float]:
+        """One step of the optimiser; the loss and its terms. A loss or gradient that is not finite is an error."""
         job, forgetting = self.job, self.job.forgetting
         if forgetting and step % self.retain.steps_per_epoch == 0:
             forgetting.method.begin_epoch(step // self.retain.steps_per_epoch, self._context())
             self._mode()
-        lr = learning_rate(step, self.steps, self.warmup, job.lr, self.settings.power)
+        lr = learning_rate(step, total=self.steps, warmup=self.warmup, base=job.lr, power=self.settings.power)
         for group in self.optimiser.param_groups:
             group["lr"] = lr
         x = job.inputs.prepare(batch.inputs, self.device)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.settings.precision == "bf16"):
             raw = job.backbone(x)
-        loss, parts = self._loss(x, raw.float(), batch)
+        loss, terms = self._loss(x, raw.float(), batch)
         value = float(loss.detach())
         self.optimiser.zero_grad(set_to_none=True)
         if math.isfinite(value):
@@ -171,12 +179,12 @@ class _Loop:
             norm = nn.utils.clip_grad_norm_(job.backbone.parameters(), self.settings.clip or math.inf)
             if bool(torch.isfinite(norm)):
                 self.optimiser.step()
-                return {"loss": value, **parts}
+                return {"loss": value, **terms}
         raise DamnatioError(self._broken(step, value))
 
     def _loss(self, x: Tensor, raw: Tensor, batch: Batch) -> tuple[Tensor, dict[str, float]]:
-        """The composite objective lambda_r L_retain + lambda_f L_forget, or the retain term alone for f*."""
-        job, forgetting, cut = self.job, self.job.forgetting, len(batch.labels)
+        """The composite objective lambda_r L_retain + lambda_f L_forget; for f* only the head's loss."""
+        job, forgetting, retained = self.job, self.job.forgetting, len(batch.labels)
         labels = torch.from_numpy(batch.labels).to(self.device)
         if forgetting is None:
             return job.head(raw, labels), {}
@@ -184,19 +192,25 @@ class _Loop:
         if method.frozen_model:
             with torch.no_grad():
                 frozen = F.normalize(forgetting.original(x).float(), dim=1)
-        retain = RetainBatch(raw[:cut], unit[:cut], None if frozen is None else frozen[:cut], labels)
+        retain = RetainBatch(
+            raw=raw[:retained],
+            unit=unit[:retained],
+            frozen=None if frozen is None else frozen[:retained],
+            labels=labels,
+        )
         forget = ForgetBatch(
-            raw[cut:],
-            unit[cut:],
-            None if frozen is None else frozen[cut:],
-            torch.from_numpy(batch.forget_rows).to(self.device),
-            torch.from_numpy(batch.forget_identities).to(self.device),
+            raw=raw[retained:],
+            unit=unit[retained:],
+            frozen=None if frozen is None else frozen[retained:],
+            images=torch.from_numpy(batch.forget_rows).to(self.device),
+            identities=torch.from_numpy(batch.forget_identities).to(self.device),
         )
         retain_loss, forget_loss = method.retain_loss(retain, job.head), method.forget_loss(forget, job.head)
         loss = method.settings.lambda_retain * retain_loss + method.settings.lambda_forget * forget_loss
         return loss, {"retain": float(retain_loss.detach()), "forget": float(forget_loss.detach())}
 
     def _mode(self) -> None:
+        """Everything in training mode, but for BatchNorm where the recipe freezes it."""
         for module in self.modules.values():
             module.train()
         if self.job.forgetting and self.job.forgetting.freeze_batch_norm:
@@ -210,31 +224,37 @@ class _Loop:
 
         def embedder(network: nn.Module) -> Callable[[], Tensor]:
             def run() -> Tensor:
-                units = embed_inputs(network, self.job.inputs, self.job.card.dim, forgetting.images.images, 512)
+                units = embed_inputs(
+                    network, self.job.inputs, dim=self.job.card.dim, rows=forgetting.images.images, batch=512
+                )
                 return torch.from_numpy(units).to(self.device)
 
             return run
 
         return Context(
-            forgetting.images,
-            self.job.head,
-            self.job.seed,
-            embedder(self.job.backbone),
-            embedder(forgetting.original),
+            forget=forgetting.images,
+            head=self.job.head,
+            seed=self.job.seed,
+            embed=embedder(self.job.backbone),
+            embed_frozen=embedder(forgetting.original),
         )
 
-    def _line(self, step: int, parts: dict[str, float], speed: float) -> dict[str, Any]:
+    def _line(self, step: int, terms: dict[str, float], speed: float) -> dict[str, Any]:
         return {
             "step": step + 1,
             "epoch": round((step + 1) / self.retain.steps_per_epoch, 3),
             "lr": self.optimiser.param_groups[0]["lr"],
-            **parts,
+            **terms,
             "images_per_second": round(speed, 1),
         }
 
     def _broken(self, step: int, loss: float) -> str:
-        kept = self.folder / CHECKPOINT
-        good = f"The last good checkpoint is kept in {kept}." if kept.exists() else "No checkpoint was due before it."
+        kept = self.checkpoint.path
+        good = (
+            f"The last good checkpoint is kept in {kept}."
+            if kept.exists()
+            else "No checkpoint was due before that step."
+        )
         what = f"The loss became {loss}" if not math.isfinite(loss) else "The gradient became non-finite"
         return (
             f"{what} at step {step + 1} of {self.steps} of {self.job.title}. {good} "
@@ -242,97 +262,24 @@ class _Loop:
         )
 
     def _save(self, step: int) -> None:
-        tensors: dict[str, Tensor] = {"rng": torch.get_rng_state()}
-        if self.device.type == "cuda":
-            tensors["rng_cuda"] = torch.cuda.get_rng_state(self.device)
-        for name, module in self.modules.items():
-            tensors |= {f"{name}.{key}": tensor for key, tensor in module.state_dict().items()}
-        for place, state in self.optimiser.state_dict()["state"].items():
-            tensors |= {f"optimiser.{place}.{key}": value for key, value in state.items() if value is not None}
-        sampler = {"seed": self.job.seed, "step": step, "epoch": step // self.retain.steps_per_epoch}
-        metadata = {"step": str(step), "sampler": json.dumps(sampler), "folder": self.folder.name}
-        save_tensors(tensors, self.folder / CHECKPOINT, {**metadata, "sha256": _digest(metadata, tensors)})
+        epoch = step // self.retain.steps_per_epoch
+        self.checkpoint.save(step, sampler={"seed": self.job.seed, "step": step, "epoch": epoch})
 
     def _resume(self) -> int:
-        """Put everything back as it was after the checkpoint's step; 0 where there is none, or none that fits."""
-        path = self.folder / CHECKPOINT
-        metrics = self.folder / METRICS
+        """Put everything back as it was at the checkpoint; the number of steps done, 0 if there is no checkpoint that
+        fits."""
+        log = self.folder / METRICS
         try:
-            step, tensors = self._checkpoint(path)
-        except (SafetensorError, FileNotFoundError, ValueError, KeyError) as error:
+            step = self.checkpoint.restore()
+        except (FileNotFoundError, ValueError) as error:
+            path = self.checkpoint.path
             if path.exists():
                 self.say(f"{self.job.title}: the checkpoint {path} is damaged ({error}): the training starts anew")
-            for leftover in (path, metrics):
+            for leftover in (path, log):
                 leftover.unlink(missing_ok=True)
             return 0
-        for name, module in self.modules.items():
-            module.load_state_dict(_below(name, tensors))
-        state: dict[int, dict[str, Tensor]] = {}
-        for key, tensor in tensors.items():
-            if key.startswith("optimiser."):
-                _, place, entry = key.split(".")
-                state.setdefault(int(place), {})[entry] = tensor
-        self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": state})
-        torch.set_rng_state(tensors["rng"])
-        if "rng_cuda" in tensors and self.device.type == "cuda":
-            torch.cuda.set_rng_state(tensors["rng_cuda"], self.device)
-        _forget_lines_after(metrics, step)
+        drop_lines_after(step, log)
         return step
-
-    def _checkpoint(self, path: Path) -> tuple[int, dict[str, Tensor]]:
-        """The step and the tensors of a checkpoint; an error that says why, if it is not one that this training
-        wrote. Nothing is put anywhere before all of it is known to fit."""
-        with safe_open(path, framework="pt") as file:
-            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a dict
-            metadata = dict(file.metadata() or {})
-        if metadata.pop("sha256", "") != _digest(metadata, tensors):
-            raise ValueError("its content is not what was written")
-        if metadata["folder"] != self.folder.name:
-            raise ValueError(f"it is of {metadata['folder']}")
-        for name, module in self.modules.items():
-            if _shapes(_below(name, tensors)) != _shapes(module.state_dict()):
-                raise ValueError(f"its {name} has tensors of other names or shapes")
-        parameters = self.optimiser.param_groups[0]["params"]
-        for name, tensor in _below("optimiser", tensors).items():
-            if tensor.ndim and tensor.shape != parameters[int(name.split(".")[0])].shape:
-                raise ValueError("its optimiser has tensors of other shapes")
-        return int(metadata["step"]), tensors
-
-
-def _below(name: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    prefix = f"{name}."
-    return {key.removeprefix(prefix): tensor for key, tensor in tensors.items() if key.startswith(prefix)}
-
-
-def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, torch.Size]:
-    return {name: tensor.shape for name, tensor in tensors.items()}
-
-
-def _digest(metadata: Mapping[str, str], tensors: Mapping[str, Tensor]) -> str:
-    """A hash of all that a checkpoint holds: its file format has none, and one changed byte makes another model."""
-    digest = hashlib.sha256(json.dumps(metadata, sort_keys=True).encode())
-    for name in sorted(tensors):
-        values = tensors[name].detach().cpu().contiguous()
-        digest.update(f"{name} {values.dtype} {tuple(values.shape)}".encode())
-        digest.update(values.reshape(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()
-
-
-def _forget_lines_after(metrics: Path, step: int) -> None:
-    """Steps after the checkpoint will be taken again: their lines would stand twice. So would the end of a line that
-    was cut off."""
-    if metrics.exists():
-        kept = [line for line in metrics.read_bytes().splitlines() if (_step_of(line) or math.inf) <= step]
-        write_atomically(metrics, b"".join(line + b"\n" for line in kept))
-
-
-def _step_of(line: bytes) -> int | None:
-    """The step that a line of the log tells of; None where the line is none."""
-    try:
-        step: int = json.loads(line)["step"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return None
-    return step if isinstance(step, int) else None
 
 
 def _optimiser(parameters: list[nn.Parameter], settings: Optimisation, lr: float) -> torch.optim.Optimizer:

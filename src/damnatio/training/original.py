@@ -4,13 +4,12 @@ from pathlib import Path
 
 import torch
 
-from damnatio.embedding import embed
 from damnatio.faces.base import Faces
 from damnatio.heads.base import Head
 from damnatio.methods.centroid_push import mean_directions
 from damnatio.models.card import Card
 from damnatio.models.importing import import_model, weights_file
-from damnatio.models.inputs import Pixels
+from damnatio.models.inputs import Pixels, embed_inputs
 from damnatio.models.store import HEAD, load_head, new_backbone, new_head, save_model
 from damnatio.partitions import Partitions
 from damnatio.recipe.schema import ModelSettings, Recipe
@@ -20,7 +19,7 @@ from damnatio.training.loop import Job
 
 
 def original_job(recipe: Recipe, faces: Faces, partitions: Partitions) -> Job:
-    """f* itself: the recipe's backbone and head, trained on the retain identities."""
+    """The training of f*: the recipe's backbone and head, on the retain identities."""
     rows, labels = partitions.retain()
     model = recipe.model
     card = Card(backbone=model.backbone, dim=model.dim, size=faces.size, origin=f"trained by {recipe.name}")
@@ -41,16 +40,24 @@ def original_job(recipe: Recipe, faces: Faces, partitions: Partitions) -> Job:
 
 
 def import_original(recipe: Recipe, faces: Faces, partitions: Partitions, folder: Path) -> None:
-    """The recipe's `model.weights` as this run's f*."""
+    """Write the network of `model.weights` to `folder` as the f* of this run, with a head for the retain identities."""
     backbone, card = import_model(recipe.model, faces.size)
     rows, labels = partitions.retain()
-    units = torch.from_numpy(embed(backbone, card, faces, rows, recipe.evaluate.embed_batch, "import f*"))
-    means = mean_directions(units, torch.from_numpy(labels), int(labels.max()) + 1)
+    units = embed_inputs(
+        backbone,
+        Pixels(faces, card),
+        dim=card.dim,
+        rows=rows,
+        batch=recipe.evaluate.embed_batch,
+        title="import f*",
+    )
+    means = mean_directions(torch.from_numpy(units), torch.from_numpy(labels), int(labels.max()) + 1)
     save_model(backbone, _head(recipe.model, means), card, folder)
 
 
 def _head(settings: ModelSettings, means: torch.Tensor) -> Head:
-    """The head beside the weights, if it is one of these identities; where there is none, its rows are their means."""
+    """The head beside the weights, if it belongs to these identities. Without a head there, the class vectors are the
+    means of the retain identities."""
     folder = weights_file(settings).parent
     if not (folder / HEAD).is_file():
         head = new_head(settings, len(means)).to(device())
@@ -58,12 +65,13 @@ def _head(settings: ModelSettings, means: torch.Tensor) -> Head:
             head.weight.copy_(means)
         return head
     head = load_head(settings, folder)
-    rows = head.rows().detach().cpu()
-    if rows.shape == means.shape:
-        own = (means @ rows.T).argmax(dim=1) == torch.arange(len(means))
-        if own.float().mean() > 0.25:  # rows of strangers agree with one mean in all, by chance
+    vectors = head.class_vectors().detach().cpu()
+    if vectors.shape == means.shape:
+        own = (means @ vectors.T).argmax(dim=1) == torch.arange(len(means))
+        if own.float().mean() > 0.25:  # class vectors of strangers would be nearest to about one mean, by chance
             return head
     raise DamnatioError(
-        f"{folder / HEAD} holds {len(rows)} rows, and they are not those of the {len(means)} retain identities here: "
-        "put the weights where no head lies beside them, and its rows start from the means of the retain images."
+        f"{folder / HEAD} holds {len(vectors)} class vectors, and they are not those of the {len(means)} retain "
+        "identities here: put the weights into a folder without a head. The class vectors then start from the means of "
+        "the retain images."
     )

@@ -1,4 +1,4 @@
-"""Which images make a step's batch: a pure function of (seed, step), so that a run resumes exactly where it stopped."""
+"""The images of each step: a pure function of (seed, step), so that a run resumes exactly where it stopped."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,22 +12,23 @@ from damnatio.models.inputs import Inputs, Rows
 from damnatio.support.errors import DamnatioError
 from damnatio.support.tables import groups_of
 
-_ORDER, _FORGET, _FLIP = 4, 5, 6  # streams of random numbers under one seed
+_ORDER, _FORGET, _FLIP = 4, 5, 6  # different streams of random numbers from one seed
 
 
 class RetainSampler:
-    """Each epoch a fresh order of all retain images, cut into batches; a last short batch is left out."""
+    """All retain images in a new order each epoch, divided into batches; a last short batch is left out."""
 
-    def __init__(self, rows: Rows, labels: Rows, batch: int, seed: int) -> None:
+    def __init__(self, rows: Rows, labels: NDArray[np.int64], batch: int, seed: int) -> None:
         if len(rows) < batch:
             raise DamnatioError(
-                f"There are {len(rows)} retain images, fewer than one batch of {batch}: lower the batch."
+                f"There are {len(rows)} retain images, fewer than one batch of {batch}: set a smaller batch."
             )
         self.rows, self.labels, self.batch, self.seed = rows, labels, batch, seed
         self.steps_per_epoch = len(rows) // batch
         self._epoch, self._order = -1, np.arange(0)
 
-    def __call__(self, step: int) -> tuple[Rows, Rows]:
+    def __call__(self, step: int) -> tuple[Rows, NDArray[np.int64]]:
+        """The rows and the labels of a step."""
         epoch, place = divmod(step, self.steps_per_epoch)
         if epoch != self._epoch:
             self._order = np.random.default_rng([self.seed, _ORDER, epoch]).permutation(len(self.rows))
@@ -37,19 +38,20 @@ class RetainSampler:
 
 
 class ForgetSampler:
-    """An identity-balanced batch: so many identities, so many distinct images of each. An identity with a single
-    image has no pair to forget and is never drawn; one with fewer images than asked for gives all it has."""
+    """An identity-balanced batch: the given number of identities, and the given number of distinct images of each. An
+    identity with a single image has no pair to forget and is never drawn; an identity with too few images gives all."""
 
     def __init__(self, forget: ForgetSet, identities: int, images: int, seed: int) -> None:
         self._groups = [group for group in groups_of(forget.identities) if len(group) > 1]
         if not self._groups:
             raise DamnatioError(
                 "No forget identity has two forget-train images of different capture instances: there is no pair to "
-                "forget. Bring more images of the people to forget."
+                "forget. Add images of the people to forget."
             )
         self._forget, self._identities, self._images, self._seed = forget, identities, images, seed
 
-    def __call__(self, step: int) -> tuple[Rows, Rows]:
+    def __call__(self, step: int) -> tuple[Rows, NDArray[np.int64]]:
+        """The rows and the identity codes of a step."""
         rng = np.random.default_rng([self._seed, _FORGET, step])
         drawn = rng.choice(len(self._groups), min(self._identities, len(self._groups)), replace=False)
         places = np.concatenate([rng.permutation(self._groups[i])[: self._images] for i in drawn])
@@ -58,16 +60,16 @@ class ForgetSampler:
 
 @dataclass(frozen=True)
 class Batch:
-    """The inputs of a step: those of the retain images first, those of the forget images after them."""
+    """The inputs of a step: the retain images first, then the forget images."""
 
     inputs: NDArray[Any]
-    labels: Rows
+    labels: NDArray[np.int64]
     forget_rows: Rows
-    forget_identities: Rows
+    forget_identities: NDArray[np.int64]
 
 
 class Batches(Dataset[Batch]):
-    """Map-style by step: a loader may read ahead with any number of workers and the batches stay the same."""
+    """The batch of each step. A loader may read ahead with any number of workers; the batches stay the same."""
 
     def __init__(
         self, inputs: Inputs, retain: RetainSampler, forget: ForgetSampler | None, flip: bool, seed: int

@@ -1,9 +1,9 @@
-"""Between stages 4 and 5: the part of f* that no method changes, run once over every image that training reads.
+"""Between stages 4 and 5: the trunk of f*, which no method changes, is run once over every image that training reads.
 
     f(x) = tail(trunk(x)),    trunk: the layers up to a cut point, frozen and in evaluation mode
 
-The trunk gives an image the same activations at every step, so they are kept on disk, of the image and of its mirror
-image, in half precision; the training loop reads them where it would read pixels, and trains the tail.
+The trunk gives an image the same activations at every step. So the activations of the image and of its mirror image are
+kept on disk in half precision. The training loop reads them instead of pixels, and trains the tail.
 """
 
 import math
@@ -28,30 +28,31 @@ ACTIVATIONS, ROWS = "activations.npy", "rows.npy"
 def keep_activations(
     trunk: nn.Module, images: Inputs, rows: Rows, batch: int, folder: Path, say: Callable[[str], None]
 ) -> None:
-    """The trunk's activations of the images at these rows, and of their mirror images, into `folder`."""
+    """Write the activations of the images at these rows, and of their mirror images, to `folder`."""
     rows = np.sort(rows)
     device = next(trunk.parameters()).device
     trunk.eval()
 
-    def run(part: Rows, mirrored: bool) -> NDArray[np.float16]:
-        mask = np.full(len(part), mirrored)
-        return _as_kept(trunk(images.prepare(images.read(part, mask), device)))
+    def run(block: Rows, mirrored: bool) -> NDArray[np.float16]:
+        mask = np.full(len(block), mirrored)
+        return _as_kept(trunk(images.prepare(images.read(block, mask), device)))
 
     with torch.inference_mode():
         shape = (len(rows), 2, *run(rows[:1], False).shape[1:])
         _check_room(2 * math.prod(shape), len(rows), folder, say)
         with (folder / ACTIVATIONS).open("wb") as file, progress("trunk", len(rows), "images") as advance:
-            # a stream and not a memory map: a full disk is an error there, and a signal here
+            # a stream and no memory map: on a full disk a stream raises an error, a map ends the process
             write_array_header_1_0(file, {"descr": "<f2", "fortran_order": False, "shape": shape})
             for start in range(0, len(rows), batch):
-                part = rows[start : start + batch]
-                both = np.stack([run(part, False), run(part, True)], axis=1)
+                block = rows[start : start + batch]
+                both = np.stack([run(block, False), run(block, True)], axis=1)
                 if not np.isfinite(both).all():
                     raise DamnatioError(
-                        "The trunk's activations exceed what half precision holds (65,504): freeze another cut point."
+                        "The trunk's activations exceed what half precision holds (65,504): set forget.freeze to "
+                        "another cut point."
                     )
                 file.write(np.ascontiguousarray(both).data)
-                advance(len(part))
+                advance(len(block))
     np.save(folder / ROWS, rows)
 
 
@@ -61,19 +62,19 @@ def _check_room(size: int, images: int, folder: Path, say: Callable[[str], None]
     if size > free:
         raise DamnatioError(
             f"The trunk's activations take {size / 1e9:.2f} GB and the disk of {folder} has {free / 1e9:.2f} GB left: "
-            "make room, or freeze a cut point that gives smaller maps."
+            "make room, or set forget.freeze to a cut point with smaller maps."
         )
 
 
 def _as_kept(activations: Tensor) -> NDArray[np.float16]:
-    """Maps with their channels last, as the networks compute them; tokens as they are."""
+    """Maps with their channels last, as the networks compute them; tokens unchanged."""
     ordered = activations.permute(0, 2, 3, 1) if activations.ndim == 4 else activations
     kept: NDArray[np.float16] = ordered.half().cpu().numpy()
     return kept
 
 
 class Activations:
-    """What `keep_activations` left in a folder, as inputs of the tail."""
+    """The activations that `keep_activations` wrote to a folder, as inputs of the tail."""
 
     def __init__(self, folder: Path) -> None:
         self._rows: Rows = np.load(checked(folder / ROWS))
@@ -83,7 +84,7 @@ class Activations:
         places = np.searchsorted(self._rows, rows).clip(max=len(self._rows) - 1)
         strangers = rows[self._rows[places] != rows]
         if len(strangers):
-            raise DamnatioError(f"No activations were kept of image {strangers[0]}: it is not one that training reads.")
+            raise DamnatioError(f"No activations were kept of image {strangers[0]}: training does not read this image.")
         view = np.zeros(len(rows), dtype=np.int64) if mirrored is None else mirrored.astype(np.int64)
         return np.asarray(self._kept[places, view])
 

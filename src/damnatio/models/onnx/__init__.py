@@ -1,1 +1,1 @@
-"""ONNX graphs as networks, in and out."""
+"""ONNX graphs as networks: reading, training and writing."""

@@ -1,7 +1,7 @@
-"""ONNX files: read with suspicion, compared with onnxruntime, written whole.
+"""ONNX files: checked and compared with onnxruntime when they are read, and written atomically.
 
-A file is parsed and never run as code before it is known to hold operators of ONNX alone; tensors that it keeps beside
-it must lie in its own folder.
+A file is parsed, and run only once it is known to hold nothing but operators of ONNX. Tensors that it keeps in other
+files must lie in its own folder.
 """
 
 from pathlib import Path
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 TOLERANCE = 1e-4
-"""the most that torch and onnxruntime may differ by, as a share of the embedding's length"""
+"""the largest difference allowed between torch and onnxruntime, as a share of the embedding's length"""
 
 
 def need_onnx() -> None:
-    """ONNX is an extra: say how to get it where it is not there."""
+    """ONNX is an extra: if it is not installed, say how to install it."""
     try:
         import onnx
         import onnxruntime  # noqa: F401
@@ -37,11 +37,11 @@ def need_onnx() -> None:
 
 
 def read_network(path: Path) -> tuple[GraphNetwork, int, int, float]:
-    """The network of a file with its input size, the embedding's dimension, and how far it is from onnxruntime."""
+    """The network of a file, the side of its input, its dimension, and how far it is from onnxruntime."""
     need_onnx()
     model = _parse(path)
     size = _face_size(model, path)
-    session = _session(model.SerializeToString(), path)  # first: it refuses graphs that are none
+    session = _session(model.SerializeToString(), path)  # first, since it refuses invalid graphs
     network, dim, parity = _interpreted(model, session, size, path)
     if parity > TOLERANCE:
         raise DamnatioError(
@@ -52,7 +52,7 @@ def read_network(path: Path) -> tuple[GraphNetwork, int, int, float]:
 
 
 def embedding_size(path: Path) -> int:
-    """The dimension of the output: as the graph says, or as it turns out."""
+    """The dimension of the output, as the graph states it, or else as it is when the graph is run."""
     need_onnx()
     model = _parse(path)
     _face_size(model, path)
@@ -65,7 +65,7 @@ def write_network(network: GraphNetwork, path: Path) -> None:
 
 
 def parity_of(module: nn.Module, path: Path, size: int) -> float:
-    """How far a network is from its ONNX file, the largest difference as a share of the embedding's length."""
+    """The largest difference between a network and its ONNX file, as a share of the embedding's length."""
     need_onnx()
     x = _noise(module, size)
     training, place = module.training, next(module.parameters()).device
@@ -109,7 +109,7 @@ def _parse(path: Path) -> "ModelProto":
 
 
 def _face_size(model: "ModelProto", path: Path) -> int:
-    """The side of the input, of a model that is a face embedder as far as its graph tells."""
+    """The side of the input. A graph that is not that of a face embedder is an error."""
     unknown = sorted(
         {
             f"{node.domain}.{node.op_type}" if node.domain else str(node.op_type)
@@ -195,7 +195,7 @@ def _interpreted(model: "ModelProto", session: Any, size: int, path: Path) -> tu
 
 
 def _noise(module: nn.Module, size: int) -> Tensor:
-    """Two images of noise in the range that the network is fed."""
+    """Two images of noise, in the range of values that the network takes."""
     x = torch.rand(2, 3, size, size, generator=torch.Generator().manual_seed(0))
     return x * 255 if isinstance(module, GraphNetwork) and module.preprocesses else x * 2 - 1
 
@@ -207,16 +207,16 @@ def _session(content: bytes, path: Path) -> Any:
     options.log_severity_level = 4
     try:
         return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # onnxruntime's own classes have no common one
+    except Exception as error:  # onnxruntime's errors have no common class
         raise DamnatioError(f"{path}: onnxruntime cannot run it ({' '.join(str(error).split())[:200]}).") from error
 
 
 def _run(session: Any, x: Tensor, path: Path) -> tuple[Tensor, bool]:
-    """What onnxruntime makes of the images, and whether it takes one at a time only."""
+    """The embeddings of the images by onnxruntime, and whether it takes only one image at a time."""
     name = session.get_inputs()[0].name
     try:
         return torch.from_numpy(session.run(None, {name: x.numpy()})[0]), False
-    except Exception:  # traced with a batch of one
+    except Exception:  # the graph was traced with a batch of one
         pass
     try:
         singles = [session.run(None, {name: x[i : i + 1].numpy()})[0] for i in range(len(x))]

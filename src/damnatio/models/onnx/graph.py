@@ -1,9 +1,9 @@
-"""An ONNX recognition model as a network that can be trained, and back into the same graph.
+"""An ONNX recognition model as a network that can be trained, and written back into the same graph.
 
-The graph is interpreted node by node, so nothing of its structure is guessed. Float tensors that weigh a layer become
-parameters; a BatchNormalization is a real one, that follows its batches in training. What normalises the input at the
-head of the graph stays as it is. Writing puts the parameters back where they were read: inputs, outputs, operators and
-names do not change, and the file drops into the place of the old one.
+The graph is interpreted node by node, so nothing of its structure is guessed. The float weights of a layer become
+parameters; a BatchNormalization becomes a real one, which follows its batches in training. The nodes at the beginning
+of the graph that normalise the input stay as they are. Writing puts the parameters back where they were read: inputs,
+outputs, operators and names do not change, so the new file can replace the old one.
 """
 
 from collections.abc import Iterator
@@ -30,18 +30,18 @@ _WEIGHTS = {
     "PRelu": (1,),
     "LayerNormalization": (1, 2),
     "Add": (0, 1),  # a bias, or positions
-    "Mul": (0, 1),  # the scale of a normalisation that the exporter took apart
+    "Mul": (0, 1),  # the factor of a normalisation that the exporter took apart
 }
-"""operator -> the inputs that can be weights"""
+"""operator -> the places of its inputs that can be weights"""
 _ELEMENTWISE = {"Sub", "Add", "Mul", "Div", "Identity", "Cast"}
 _VIEWS = {"Identity", "Transpose", "Reshape", "Squeeze", "Unsqueeze", "Cast", "CastLike"}
 
 
 class Interpreter(nn.Module):
-    """Steps from the value `input` to the value `output`, with the tensors that they read."""
+    """The steps from the value `input` to the value `output`, with the tensors that they read."""
 
     one_by_one = False
-    """whether the graph was traced with a batch of one and holds that one in its shapes"""
+    """whether the graph was traced with a batch of one, which its shapes then state"""
 
     def __init__(self, source: str, output: str) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class Interpreter(nn.Module):
             else:
                 outputs = OPERATORS[step.operator](inputs, {**step.attributes, "one_by_one": self.one_by_one})
             named = (outputs,) if isinstance(outputs, Tensor) else outputs
-            values.update(zip(step.outputs, named, strict=False))  # a Dropout's mask is nobody's input
+            values.update(zip(step.outputs, named, strict=False))  # nothing reads the mask of a Dropout
             for name in step.done:
                 del values[name]
         out: Tensor = values[self.output]
@@ -67,12 +67,13 @@ class Interpreter(nn.Module):
 
 
 class GraphNetwork(Interpreter, Cuttable):
-    """The network of an ONNX model: N x 3 x size x size -> N x dim. It takes the model over as its skeleton."""
+    """The network of an ONNX model: N x 3 x size x size -> N x dim. It keeps the model that it is given as
+    its skeleton, and changes it."""
 
     def __init__(self, model: "ModelProto") -> None:
         super().__init__(inputs_of(model)[0].name, model.graph.output[0].name)
         self.preprocesses = len(_raw(model, self.input)) > 1
-        """whether the graph normalises its input itself, as those that MXNet exported do"""
+        """whether the graph normalises its input itself, as graphs exported by MXNet do"""
         weights = _own_weights(model, self.input)
         values = _constants(model)
         self._norm_tensors: dict[str, tuple[str, str]] = {}
@@ -99,10 +100,10 @@ class GraphNetwork(Interpreter, Cuttable):
         self.skeleton = model
         for tensor in model.graph.initializer:
             if tensor.name in weights or tensor.name in self._norm_tensors:
-                _clear(tensor)  # it is a parameter now: kept once
+                _clear(tensor)  # it is a parameter now, and kept once
 
     def cut_points(self) -> list[str]:
-        """The values that everything after them is made of, in order: where the network can be cut in two."""
+        """The values, in order, from which alone everything after them is computed."""
         made, found = self._made(), []
         last = {name: place for place, step in enumerate(self._steps) for name in step.inputs if name in made}
         alive = {self.input}
@@ -123,7 +124,7 @@ class GraphNetwork(Interpreter, Cuttable):
         after = [step for step in self._steps[place + 1 :] if made.intersection(step.outputs)]
         constant = [step for step in self._steps if not made.intersection(step.outputs)]
         before = [step for step in self._steps[: place + 1] if made.intersection(step.outputs)]
-        return self._part(self.input, point, constant + before), self._part(point, self.output, constant + after)
+        return self._between(self.input, point, constant + before), self._between(point, self.output, constant + after)
 
     def _made(self) -> set[str]:
         """The values that depend on the image."""
@@ -133,23 +134,24 @@ class GraphNetwork(Interpreter, Cuttable):
                 made.update(step.outputs)
         return made
 
-    def _part(self, source: str, output: str, steps: "list[_Step]") -> Interpreter:
-        part = Interpreter(source, output)
-        part.one_by_one = self.one_by_one
-        part._steps = [replace(step, done=[]) for step in steps]
-        _mark_last_uses(part._steps, output)
+    def _between(self, source: str, output: str, steps: "list[_Step]") -> Interpreter:
+        """The network from one value to another, by these steps."""
+        network = Interpreter(source, output)
+        network.one_by_one = self.one_by_one
+        network._steps = [replace(step, done=[]) for step in steps]
+        _mark_last_uses(network._steps, output)
         read = {name for step in steps for name in step.inputs}
-        part._shapes = {name: value for name, value in self._shapes.items() if name in read}
+        network._shapes = {name: value for name, value in self._shapes.items() if name in read}
         for name, tensor in self.tensors.items():
             if name in read:
-                part.tensors.add(name, tensor)
+                network.tensors.add(name, tensor)
         for step in steps:
             if step.norm:
-                part.norms[step.norm] = self.norms[step.norm]
-        return part
+                network.norms[step.norm] = self.norms[step.norm]
+        return network
 
     def to_model(self) -> "ModelProto":
-        """The graph as it was read, with the weights as they are now."""
+        """The graph as it was read, with the present weights."""
         from onnx import ModelProto
 
         model = ModelProto()
@@ -172,18 +174,18 @@ class _Step:
     attributes: dict[str, Any] = field(default_factory=dict)
     norm: str = ""
     done: list[str] = field(default_factory=list)
-    """values that nobody after this step reads"""
+    """values that no later step reads"""
 
 
 class BatchNorm(nn.modules.batchnorm._BatchNorm):
-    """Over the second axis, whatever the number of axes."""
+    """BatchNorm over the second axis, for any number of axes."""
 
     def _check_input_dim(self, input: Tensor) -> None:
         pass
 
 
 class _Named(nn.Module):
-    """Tensors by the names of a file, which may hold what torch keeps for itself."""
+    """Tensors by the names of a file, some of which torch would refuse as names."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -205,21 +207,21 @@ class _Named(nn.Module):
 
 
 def inputs_of(model: "ModelProto") -> list[Any]:
-    """The inputs that a caller gives; files of the old form list the weights among them."""
+    """The inputs that a caller gives. Old files list the weights among the inputs as well."""
     weights = {tensor.name for tensor in model.graph.initializer}
     return [entry for entry in model.graph.input if entry.name not in weights]
 
 
 def _own_weights(model: "ModelProto", source: str) -> set[str]:
-    """Gives each layer its own tensors, and returns their names. Exporters keep equal tensors once, which is nothing
-    that a training should hold them to."""
+    """Give each layer tensors of its own, and return their names. Exporters store equal tensors once, and training must
+    be free to make them differ."""
     graph = model.graph
     tensors = {tensor.name: tensor for tensor in graph.initializer}
     makers = {name: node for node in graph.node for name in node.output}
     raw, taken, found = _raw(model, source), {*tensors, *makers, source}, set()
     for node in graph.node:
         if node.op_type in ("Add", "Mul") and raw.intersection(node.output):
-            continue  # of the input's own normalisation
+            continue  # it normalises the input
         for place in _WEIGHTS.get(node.op_type, ()):
             name = node.input[place] if place < len(node.input) else ""
             tensor = _behind(name, tensors, makers, {"Identity"})
@@ -247,7 +249,7 @@ def _own_weights(model: "ModelProto", source: str) -> set[str]:
 
 
 def _raw(model: "ModelProto", source: str) -> set[str]:
-    """The input and what is made of it by arithmetic with constants alone."""
+    """The input, and the values computed from it by arithmetic with constants only."""
     raw, constant = {source}, set(_constants(model))
     for node in model.graph.node:
         others = [name for name in node.input if name and name not in raw]
@@ -259,7 +261,7 @@ def _raw(model: "ModelProto", source: str) -> set[str]:
 def _behind(
     name: str, tensors: dict[str, "TensorProto"], makers: dict[str, "NodeProto"], views: set[str]
 ) -> "TensorProto | None":
-    """The stored tensor that a name stands for, seen through operators that only pass it on."""
+    """The stored tensor behind a name, through operators that only pass it on."""
     while name not in tensors:
         node = makers.get(name)
         if node is None:

@@ -1,8 +1,8 @@
-"""ONNX operators in torch: those that exporters make of face recognition networks, and of the shapes they compute.
+"""ONNX operators in torch: those that exporters use for face recognition networks and for the shapes in them.
 
-Each takes its input tensors, None for one that is left out, and its attributes. Attributes hold `opset` as well, since
-several operators took their axes as an attribute before they took them as an input, and `one_by_one`, whether the graph
-was traced with a batch of one and holds that one in its shapes. Shapes are int64 on the CPU.
+Each operator takes its input tensors, None for one that is left out, and its attributes. The attributes also hold
+`opset`, since several operators took their axes as an attribute before they took them as an input, and `one_by_one`:
+whether the graph was traced with a batch of one, which its shapes then state. Shapes are int64 on the CPU.
 """
 
 from collections.abc import Callable, Sequence
@@ -43,7 +43,7 @@ OPERATORS: dict[str, Operator] = {
 
 
 def operator(function: Operator) -> Operator:
-    """Known under its name in ONNX: batch_normalization would be BatchNormalization."""
+    """Register a function under its name in ONNX: batch_normalization would be BatchNormalization."""
     OPERATORS["".join(word.capitalize() for word in function.__name__.split("_"))] = function
     return function
 
@@ -53,7 +53,7 @@ def _divided(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _axes(i: Inputs, a: Attributes, place: int = 1) -> list[int]:
-    """The axes of an operator, as an attribute or as an input; none is an empty list."""
+    """The axes of an operator, from an attribute or an input; an empty list if it has none."""
     if len(i) > place and i[place] is not None:
         return [int(axis) for axis in i[place].tolist()]
     return list(a.get("axes", []))
@@ -98,7 +98,7 @@ def max_pool(i: Inputs, a: Attributes) -> Tensor:
 def p_relu(i: Inputs, a: Attributes) -> Tensor:
     x, slope = i[0], i[1]
     if slope.numel() == 1 or (x.ndim - slope.ndim == 1 and slope.numel() == len(slope) == x.shape[1]):
-        return F.prelu(x, slope.flatten())  # one a channel, which torch does without copies
+        return F.prelu(x, slope.flatten())  # one slope per channel, which torch computes without copies
     return torch.where(x >= 0, x, x * slope)
 
 
@@ -129,7 +129,7 @@ def softmax(i: Inputs, a: Attributes) -> Tensor:
     axis = a.get("axis", -1 if a["opset"] >= 13 else 1)
     if a["opset"] >= 13:
         return x.softmax(axis)
-    return x.flatten(axis % x.ndim).softmax(-1).reshape(x.shape)  # once over all axes from this one on
+    return x.flatten(axis % x.ndim).softmax(-1).reshape(x.shape)  # one softmax over all axes from this one on
 
 
 @operator
