@@ -195,7 +195,7 @@ class Pipeline:
             write(measure(compared, settings.operating_points, reference, settings.replicates), folder)
 
         names = ("distributions", "identification", "intervals", "verification")
-        stages = ("protocol", "scanning", "thinning", "tails", "comparing", "calibrating", "measuring")
+        stages = ("protocol", "scanning", "thinning", "tails", "comparing", "nonmated", "calibrating", "measuring")
         code = code_of(*(f"evaluation/{name}.py" for name in stages), *(f"metrics/{name}.py" for name in names))
         keyed = {"scale": scale, "seed": recipe.seed, "code": code, **_plain(settings)}
         del keyed["embed_batch"]

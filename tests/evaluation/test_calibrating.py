@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from damnatio.evaluation import calibrating, scanning, tails
+from damnatio.evaluation import nonmated, scanning, tails
 from damnatio.evaluation.calibrating import (
     COARSE_TARGETS,
     CURVE_TARGETS,
@@ -11,7 +11,7 @@ from damnatio.evaluation.calibrating import (
     calibrate_pairs,
     calibrate_searches,
 )
-from damnatio.evaluation.comparing import NonMated
+from damnatio.evaluation.nonmated import Drawn, NonMated, Streamed, Vectors, Within, nonmated_pairs
 from damnatio.evaluation.protocol import Comparisons, Mated
 from damnatio.evaluation.scanning import Codes, Units, on_grid
 from damnatio.metrics import intervals
@@ -32,7 +32,8 @@ def development(seed: int, steps: float = 0.0) -> tuple[Units, Codes]:
 
 
 def calibrated(seed: int, steps: float, replicates: int = 25, most: int = 0) -> tuple[NonMated, Calibrated]:
-    group = NonMated(development(seed, steps), None, most, np.random.default_rng(seed))
+    pairing = Within(Vectors(*development(seed, steps)))
+    group = nonmated_pairs(pairing, most, np.random.default_rng(seed))
     return group, calibrate_pairs(Comparisons(group, {}, {}, {}, {}, {}, seed=3), TARGETS, replicates)
 
 
@@ -43,10 +44,11 @@ def test_points_are_the_same_held_and_scanned(
     seed: int, steps: float, cap: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     group, held = calibrated(seed, steps)
-    monkeypatch.setattr(calibrating, "HELD", 0)
+    monkeypatch.setattr(nonmated, "HELD", 0)
     monkeypatch.setattr(tails, "CAP", cap)
     monkeypatch.setattr(scanning, "ROWS", 16)
-    _, scanned = calibrated(seed, steps)
+    streamed, scanned = calibrated(seed, steps)
+    assert isinstance(streamed, Streamed)
     assert scanned.points == held.points
     for target in TARGETS:
         assert held.threshold(target) == threshold_at(group.scores, target)
@@ -66,16 +68,16 @@ def test_curve_of_held_scores_goes_as_far_down_as_they_resolve() -> None:
 
 def test_thresholds_of_replicates_are_those_of_repeated_people() -> None:
     group, found = calibrated(1, 1.0, replicates=10)
-    people = np.unique(group.codes)
+    people = np.unique(group.first.codes)
     draws = intervals.draw_subjects(len(people), 10, np.random.default_rng([3, 8, 0]))
     for target in TARGETS:
         for replicate, threshold in enumerate(found.replicates[target]):
             times = dict(zip(people.tolist(), draws[replicate].astype(int).tolist(), strict=True))
             scores = []
-            for i, a in enumerate(group.codes.tolist()):
-                for j, b in enumerate(group.codes.tolist()):
+            for i, a in enumerate(group.first.codes.tolist()):
+                for j, b in enumerate(group.first.codes.tolist()):
                     if i < j and a != b:
-                        scores += [float(group.units[i] @ group.units[j])] * (times[a] * times[b])
+                        scores += [float(group.first.units[i] @ group.first.units[j])] * (times[a] * times[b])
             assert threshold == threshold_at(np.array(scores), target)
 
 
@@ -95,6 +97,7 @@ def test_thresholds_of_searches_are_those_of_repeated_people() -> None:
 
 def test_drawn_pairs_calibrate_as_they_are() -> None:
     group, found = calibrated(2, 0.0, most=300)
+    assert isinstance(group, Drawn)
     assert group.count == 300
     for point in found.points:
         assert point.threshold == threshold_at(group.scores, point.target)

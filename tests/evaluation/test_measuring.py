@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from damnatio.evaluation import calibrating, comparing
+from damnatio.evaluation import nonmated
 from damnatio.evaluation.measuring import Measured, Row, measure, reference_from, reference_of, write
 from damnatio.evaluation.protocol import Comparisons, compare
 from damnatio.evaluation.scanning import on_grid
@@ -607,8 +607,7 @@ def test_scanned_evaluation_is_the_held_one(monkeypatch: pytest.MonkeyPatch) -> 
     table = partitions()
     scores = compared(table, *random_units(table, 1), "S2")
     held = measure(scores, TARGETS, None, replicates=20)
-    monkeypatch.setattr(calibrating, "HELD", 0)
-    monkeypatch.setattr(comparing, "HELD", 0)
+    monkeypatch.setattr(nonmated, "HELD", 0)
     scanned = measure(compared(table, *random_units(table, 1), "S2"), TARGETS, None, replicates=20)
     binned = ("W1", "deformation", "footprint", "EER")
     assert_equal(

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from damnatio.evaluation import scanning, tails
-from damnatio.evaluation.scanning import Codes, Kind, Scores, Units, on_grid
-from damnatio.evaluation.tails import nonmated_count, scan_tail
+from damnatio.evaluation.scanning import Codes, Kind, Scores, Units, nonmated_count, on_grid
+from damnatio.evaluation.tails import scan_tail
 from damnatio.evaluation.thinning import Thinned
 from damnatio.metrics.verification import Calibration, calibrate
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from damnatio.evaluation.comparing import HELD, Top
+from damnatio.evaluation.nonmated import Streamed, Top
 from damnatio.evaluation.protocol import Comparisons, Mated
 from damnatio.evaluation.scanning import Scores
 from damnatio.evaluation.tails import scan_tail
@@ -39,22 +39,20 @@ def calibrate_pairs(c: Comparisons, targets: Sequence[float], replicates: int) -
         raise DamnatioError(
             "The development set has no two identities to compare: a threshold needs images of at least two."
         )
-    codes = codes_of(group.codes)[0]
+    codes, _ = group.numbered()
     tops: dict[float, Top] = {}
-    if group.drawn is not None or group.count <= HELD:
+    if not isinstance(group, Streamed):
         points, curve = calibrate(group.scores, targets), _curve(group.scores)
         if replicates:
             tops = {target: group.top(_tail(group.scores, target)) for target in targets}
     else:
-        tail = scan_tail(group.units, codes, targets, COARSE_TARGETS, title="development pairs")
+        tail = scan_tail(group.first.units, codes, targets, COARSE_TARGETS, title="development pairs")
         points, curve = tail.calibrations, tail.curve
         tops = {target: group.listed(kept) for target, kept in tail.samples.items()}
     if not replicates:
         return Calibrated(points, curve, {})
-    draws = intervals.draw_subjects(int(codes.max()) + 1, replicates, np.random.default_rng([c.seed, 8, 0]))
-    totals = intervals.pair_totals(draws, np.bincount(codes))
-    if group.drawn is not None:
-        totals = totals * (group.count / group.all)
+    draws = intervals.draw_subjects(len(group.people), replicates, np.random.default_rng([c.seed, 8, 0]))
+    totals = group.pairing.weights(draws, codes, codes) * group.share
     return Calibrated(
         points,
         curve,

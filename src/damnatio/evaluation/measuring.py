@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
 from damnatio.evaluation.calibrating import Calibrated, calibrate_pairs, calibrate_searches
-from damnatio.evaluation.comparing import Spread
+from damnatio.evaluation.nonmated import Spread
 from damnatio.evaluation.protocol import (
     AVERAGED,
     FALSE_MATCHES,
@@ -129,14 +129,10 @@ class _Subjects:
         pairs, spread = self._c.nonmated[name], self._spreads[name]
         if thresholds is None or not pairs.count:
             return math.nan, math.nan
-        everyone = np.unique(np.concatenate([pairs.codes, pairs.second[1]]))
-        draws = self._of(f"pairs {name}", len(everyone))
-        first, second = (np.searchsorted(everyone, codes) for codes in (pairs.codes, pairs.second[1]))
-        sizes = [np.bincount(codes, minlength=len(everyone)) for codes in (first, second)]
-        totals = intervals.pair_totals(draws, sizes[0], None if pairs.others is None else sizes[1])
-        top, share = spread.top, spread.top.share
-        if pairs.drawn is not None:
-            share *= pairs.count / pairs.all
+        draws = self._of(f"pairs {name}", len(pairs.people))
+        first, second = pairs.numbered()
+        totals = pairs.pairing.weights(draws, first, second)
+        top, share = spread.top, spread.top.share * pairs.share
         return intervals.interval(
             intervals.pair_rates(top.scores, first[top.i], second[top.j], share, totals, draws, thresholds)
         )
@@ -161,9 +157,15 @@ def _rates(
     for group, label in FALSE_MATCHES.items():
         pairs = c.nonmated[group]
         ends = subjects.pair_interval(group, replicates)
-        everyone = _distinct(np.concatenate([pairs.codes, pairs.second[1]]))
         yield _rate(
-            "1:1", label, target, f"FMR{suffix}", spreads[group].accepted[threshold], pairs.count, everyone, ends
+            "1:1",
+            label,
+            target,
+            f"FMR{suffix}",
+            spreads[group].accepted[threshold],
+            pairs.count,
+            len(pairs.people),
+            ends,
         )
     if not suffix:
         yield from _weakly_forgotten(c, subjects, target, threshold, replicates)

@@ -11,7 +11,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from damnatio.evaluation.comparing import NonMated, leave_one_out, mated_across, mated_pairs, search, templates
+from damnatio.evaluation.comparing import leave_one_out, mated_across, mated_pairs, search, templates
+from damnatio.evaluation.nonmated import Across, NonMated, Pairing, Vectors, Within, nonmated_pairs
 from damnatio.evaluation.scanning import Codes, Scores, Units, dots, on_grid
 from damnatio.partitions import DEVELOPMENT, DISTRACTOR, ENROL, EVAL, PROBE, RETAIN, TEST, TRAIN, Partitions
 from damnatio.support.tables import codes_of
@@ -27,18 +28,12 @@ SEARCH_GROUPS = {"R": "D", "T": "D", "Ftr": "D", "Fev": "Dev"}
 
 
 @dataclass(frozen=True)
-class Named:
-    """Vectors to compare: whose each is, by code and by name, and the name of its image; a template bears that of its
-    identity."""
+class Named(Vectors):
+    """Vectors with names: that of the image of each, and that of its identity. A template has the name of its identity
+    twice."""
 
-    units: Units
-    codes: Codes
     names: NDArray[np.object_]
     people: NDArray[np.object_]
-
-    @property
-    def pair(self) -> tuple[Units, Codes]:
-        return self.units, self.codes
 
 
 @dataclass(frozen=True)
@@ -74,8 +69,8 @@ class Comparisons:
     searches: dict[str, Searches]
     alarms: dict[str, Mated]
     """the highest score of each search with a probe of D, by gallery"""
-    sets: dict[str, tuple[Named, Named | None]]
-    """by group: who is compared with whom, in the second place with itself if there is None"""
+    pairings: dict[str, Pairing[Named]]
+    """by group of 1:1: which vectors meet"""
     seed: int = 0
 
 
@@ -97,29 +92,28 @@ def compare(
         made, whose = templates(vectors.units, vectors.codes)
         return Named(made, whose, people[whose], people[whose])
 
-    def nonmated(stream: int, first: Named, second: Named | None = None) -> NonMated:
-        rng = np.random.default_rng([seed, 7, stream])
-        return NonMated(first.pair, second.pair if second else None, most, rng)
-
     train, evaluated = (chosen(members.in_forget_set(scale, role)) for role in (TRAIN, EVAL))
     development, test = chosen(members.has(DEVELOPMENT)), chosen(members.has(TEST))
     linked = enrolled(train)
     kept = {g: enrolled(chosen(members.has(name, ENROL))) for g, name in (("R", RETAIN), ("T", TEST))}
     probes = {g: chosen(members.has(name, PROBE)) for g, name in (("R", RETAIN), ("T", TEST))}
-    met: dict[str, tuple[Named, Named | None]] = {
-        "D": (development, None),
-        "T single": (test, None),
-        "R": (kept["R"], probes["R"]),
-        "T": (kept["T"], probes["T"]),
-        AVERAGED: (linked, evaluated),
-        "FtrxFtr": (train, None),
-        "FevxFev": (evaluated, None),
-        "FtrxFev": (train, evaluated),
+    pairings: dict[str, Pairing[Named]] = {
+        "D": Within(development),
+        "T single": Within(test),
+        "R": Across(kept["R"], probes["R"]),
+        "T": Across(kept["T"], probes["T"]),
+        AVERAGED: Across(linked, evaluated),
+        "FtrxFtr": Within(train),
+        "FevxFev": Within(evaluated),
+        "FtrxFev": Across(train, evaluated),
     }
-    others = {group: nonmated(stream, *sets) for stream, (group, sets) in enumerate(met.items())}
+    others = {
+        group: nonmated_pairs(pairing, most, np.random.default_rng([seed, 7, stream]))
+        for stream, (group, pairing) in enumerate(pairings.items())
+    }
     mated = {
-        "R": _across(*met["R"]),
-        "T": _across(*met["T"]),
+        "R": _across(kept["R"], probes["R"]),
+        "T": _across(kept["T"], probes["T"]),
         "Ftr-Ftr": _within(train),
         "Ftr-Fev": _across(train, evaluated),
         "Fev-Fev": _within(evaluated),
@@ -137,7 +131,7 @@ def compare(
         name: Mated(search(*development.pair, *gallery)[1], development.codes)
         for name, gallery in (("D", before), ("Dev", after))
     }
-    return Comparisons(others.pop("D"), mated, others, searches, alarms, met, seed)
+    return Comparisons(others.pop("D"), mated, others, searches, alarms, pairings, seed)
 
 
 def _within(vectors: Named) -> Mated:
@@ -145,8 +139,7 @@ def _within(vectors: Named) -> Mated:
     return Mated(dots(vectors.units, a, vectors.units, b), vectors.codes[a])
 
 
-def _across(first: Named, second: Named | None) -> Mated:
-    assert second is not None
+def _across(first: Named, second: Named) -> Mated:
     a, b = mated_across(first.codes, second.codes)
     return Mated(dots(first.units, a, second.units, b), first.codes[a])
 
@@ -156,5 +149,5 @@ def _mated_searches(own: Scores, best: Scores, subjects: Codes) -> Searches:
     return Searches(own[there], best[there], subjects[there])
 
 
-def _gallery(parts: Sequence[Named]) -> tuple[Units, Codes]:
-    return np.concatenate([part.units for part in parts]), np.concatenate([part.codes for part in parts])
+def _gallery(sets: Sequence[Named]) -> tuple[Units, Codes]:
+    return np.concatenate([templates.units for templates in sets]), np.concatenate([t.codes for t in sets])

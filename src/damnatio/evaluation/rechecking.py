@@ -7,6 +7,7 @@ import numpy as np
 
 from damnatio.embedding import load_embeddings
 from damnatio.evaluation.measuring import COLUMNS, Measured, Reference, measure, reference_from, write
+from damnatio.evaluation.nonmated import Pairing
 from damnatio.evaluation.protocol import Comparisons, Named, compare
 from damnatio.evaluation.scanning import Codes, Scores, blocks
 from damnatio.evaluation.score_files import Side, write_scores
@@ -65,16 +66,15 @@ def recheck(
 
 def write_group_scores(compared: Comparisons, folder: Path) -> None:
     """Every comparison of every 1:1 group, mated and non-mated, as files that bob reads."""
-    for group, (first, second) in compared.sets.items():
-        references, probes = (Side(s.names.tolist(), s.people.tolist()) for s in (first, second or first))
-        write_scores(folder / f"{group.replace(' ', '-')}.csv", references, probes, _all_scores(first, second))
+    for group, pairing in compared.pairings.items():
+        references, probes = (Side(s.names.tolist(), s.people.tolist()) for s in (pairing.first, pairing.second))
+        write_scores(folder / f"{group.replace(' ', '-')}.csv", references, probes, _all_scores(pairing))
 
 
-def _all_scores(first: Named, second: Named | None) -> Blocks:
-    """Each vector of the first set with each of the second; with none, each pair of the first once."""
-    other = second or first
-    for part in blocks(len(first.codes), max(1, CELLS // max(len(other.codes), 1))):
-        scores = first.units[part] @ other.units.T
-        later = np.arange(len(other.codes)) > np.arange(part.start, part.stop)[:, None]
-        i, j = np.nonzero(later if second is None else np.ones(scores.shape, bool))
-        yield i + part.start, j, scores[i, j]
+def _all_scores(pairing: Pairing[Named]) -> Blocks:
+    """The scores of all pairs that meet, mated and non-mated."""
+    for rows in blocks(len(pairing.first), max(1, CELLS // max(len(pairing.second), 1))):
+        columns = pairing.columns(rows)
+        scores = pairing.first.units[rows] @ pairing.second.units[columns].T
+        i, j = np.nonzero(pairing.met(rows))
+        yield i + rows.start, j + columns.start, scores[i, j]

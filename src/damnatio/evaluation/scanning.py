@@ -42,6 +42,12 @@ GATHERED = 512
 HEAP = 32
 """To score one listed pair takes as long as some 30 to 40 pairs of a tile: memory against arithmetic. So if more than
 one in `HEAP` pairs of a tile is open, the tile is made again in the wider type."""
+EXCLUDED = -2.0
+"""The value in a tile of a pair that does not count. No score is so low: scores, exact or narrow, lie in [-1, 1] except
+for rounding."""
+ANY_SCORE = -1.5
+"""Every score reaches this and EXCLUDED does not. It lies half-way between -1 and EXCLUDED, because rounding can carry
+the score of opposite vectors a little past -1."""
 ROUNDED = 2.0**-22
 """What comparing rounds: float32 sums of a few numbers below 2 that are computed on the way, 2^-24 each."""
 
@@ -305,9 +311,15 @@ def pair_tiles(count: int) -> list[tuple[slice, slice]]:
     return [tiles[k] for k in np.random.default_rng(0).permutation(len(tiles))]
 
 
-def mark_mated(tile: Tensor, codes: Codes, rows: slice, columns: slice) -> None:
-    """Put what is no non-mated pair i < j out of reach: below every score. Codes are ascending, so that only tiles near
-    the diagonal hold mated pairs."""
+def exclude(tile: Tensor, codes: Codes, rows: slice, columns: slice) -> None:
+    """Set excluded pairs to EXCLUDED: the mated ones, and those that are not i < j, since another place holds them.
+    Codes are ascending, so that only tiles near the diagonal hold any."""
     if codes[rows.stop - 1] >= codes[columns.start]:
-        mated = torch.from_numpy(codes[rows, None] >= codes[None, columns])
-        tile.masked_fill_(mated.to(tile.device), -2.0)
+        excluded = torch.from_numpy(codes[rows, None] >= codes[None, columns])
+        tile.masked_fill_(excluded.to(tile.device), EXCLUDED)
+
+
+def nonmated_count(codes: Codes) -> int:
+    """How many pairs i < j of vectors with these codes are non-mated."""
+    sizes = np.unique(codes, return_counts=True)[1].astype(object)  # Python's integers do not overflow
+    return int((sizes.sum() ** 2 - (sizes**2).sum()) // 2)

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from damnatio.evaluation.choosing import PAIRS, trial
 from damnatio.evaluation.scanning import (
+    ANY_SCORE,
     HEAP,
     ROUNDED,
     Codes,
@@ -37,8 +38,9 @@ from damnatio.evaluation.scanning import (
     Units,
     bound,
     dots,
+    exclude,
     listed,
-    mark_mated,
+    nonmated_count,
     one_thread_each,
     pair_tiles,
     places_from,
@@ -76,11 +78,6 @@ class Tail:
     samples: dict[float, Thinned]
     """by target: pairs around and above its threshold, for resampling"""
     passes: int = 1
-
-
-def nonmated_count(codes: Codes) -> int:
-    sizes = np.unique(codes, return_counts=True)[1].astype(object)  # whole numbers without end
-    return int((sizes.sum() ** 2 - (sizes**2).sum()) // 2)
 
 
 def scan_tail(
@@ -265,11 +262,11 @@ class _Scan:
 
     def _scores(self, rows: slice, columns: slice) -> tuple[NDArray[np.uint32], NDArray[Any]]:
         """The pairs of a tile whose narrow scores are not below the floor: places in the tile, and the scores."""
-        lowest = self.floor / PER_UNIT - 1 if self.floor else -1.5  # rounding carries opposite vectors past -1
+        lowest = self.floor / PER_UNIT - 1 if self.floor else ANY_SCORE
         sieve = self._sieve
         if sieve is not None and sieve.pays():
             tile = sieve.tile(rows, columns)
-            mark_mated(tile, self.codes, rows, columns)
+            exclude(tile, self.codes, rows, columns)
             places = places_from(tile, (lowest - self.slack) - sieve.rows[rows])
             if sieve.leaves_few(len(places), tile.numel()):
                 i, j = _pairs(places, rows, columns)
@@ -277,7 +274,7 @@ class _Scan:
                 reached = scores >= lowest
                 return places[reached], scores[reached]
         tile = product(self.narrow, rows, self.narrow, columns)
-        mark_mated(tile, self.codes, rows, columns)
+        exclude(tile, self.codes, rows, columns)
         places = places_from(tile, lowest)
         return places, taken(tile, places)
 
@@ -430,7 +427,7 @@ def _fine(narrow: Narrow, codes: Codes, low: int, shift: int) -> tuple[NDArray[n
     def work(tile: tuple[slice, slice]) -> None:
         nonlocal above, least
         scores = product(narrow, tile[0], narrow, tile[1])
-        mark_mated(scores, codes, *tile)
+        exclude(scores, codes, *tile)
         flat = (scores.view(-1) / FINEST).long()
         within = flat[(flat >= low) & (flat < high)].cpu().numpy()
         beyond = flat[flat >= high]

@@ -15,6 +15,16 @@ BIN = 2.0**-20
 BINS = 2 * (1 << 20) + 1
 
 
+def bins_of(scores: Scores) -> NDArray[np.int64]:
+    """The bin of each score: that of the nearest multiple of `BIN` from -1 to 1, and of two equally near the even one.
+
+    To divide by a power of two and to round to a whole number is exact. So the distance is at most `BIN` / 2 for any
+    score in [-1, 1]; `score + 1` would round first and could be further off.
+    """
+    numbers = np.rint(scores / BIN).astype(np.int64) + BINS // 2
+    return np.clip(numbers, 0, BINS - 1, out=numbers)
+
+
 @dataclass(frozen=True)
 class Sample:
     """A set of scores as ascending values and how often each occurs. `error` bounds how far a value may be from the
