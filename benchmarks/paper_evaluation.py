@@ -15,7 +15,8 @@ import numpy as np
 import torch
 
 from damnatio.evaluation.comparing import leave_one_out, mated_across, search, templates
-from damnatio.evaluation.nonmated import Vectors, Within, nonmated_pairs
+from damnatio.evaluation.nonmated import nonmated_pairs
+from damnatio.evaluation.pairings import Vectors, Within
 from damnatio.evaluation.scanning import Codes, Units, dots, nonmated_count, on_grid
 from damnatio.evaluation.tails import scan_tail
 

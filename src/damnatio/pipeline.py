@@ -17,6 +17,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from damnatio.evaluation import CODE
 from damnatio.evaluation.measuring import ORIGINAL
 from damnatio.faces import SOURCES
 from damnatio.faces.base import Faces, FaceSource, collect
@@ -194,10 +195,7 @@ class Pipeline:
             reference = reference_of(inputs["original"].path) if label != ORIGINAL else None
             write(measure(compared, settings.operating_points, reference, settings.replicates), folder)
 
-        names = ("distributions", "identification", "intervals", "verification")
-        stages = ("protocol", "scanning", "thinning", "tails", "comparing", "nonmated", "calibrating", "measuring")
-        code = code_of(*(f"evaluation/{name}.py" for name in stages), *(f"metrics/{name}.py" for name in names))
-        keyed = {"scale": scale, "seed": recipe.seed, "code": code, **_plain(settings)}
+        keyed = {"scale": scale, "seed": recipe.seed, "code": code_of(*CODE), **_plain(settings)}
         del keyed["embed_batch"]
         return self._stage("7-evaluate", f"{scale}-{label}", keyed, inputs, build)
 

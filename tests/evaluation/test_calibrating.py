@@ -11,7 +11,8 @@ from damnatio.evaluation.calibrating import (
     calibrate_pairs,
     calibrate_searches,
 )
-from damnatio.evaluation.nonmated import Drawn, NonMated, Streamed, Vectors, Within, nonmated_pairs
+from damnatio.evaluation.nonmated import Drawn, NonMated, Streamed, nonmated_pairs
+from damnatio.evaluation.pairings import Vectors, Within
 from damnatio.evaluation.protocol import Comparisons, Mated
 from damnatio.evaluation.scanning import Codes, Units, on_grid
 from damnatio.metrics import intervals
@@ -37,6 +38,10 @@ def calibrated(seed: int, steps: float, replicates: int = 25, most: int = 0) -> 
     return group, calibrate_pairs(Comparisons(group, {}, {}, {}, {}, {}, seed=3), TARGETS, replicates)
 
 
+def threshold(found: Calibrated, target: float) -> float:
+    return next(point.threshold for point in found.points if point.target == target)
+
+
 @pytest.mark.parametrize("steps", [0.0, 1.0])
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("cap", [200, tails.CAP])
@@ -51,7 +56,7 @@ def test_points_are_the_same_held_and_scanned(
     assert isinstance(streamed, Streamed)
     assert scanned.points == held.points
     for target in TARGETS:
-        assert held.threshold(target) == threshold_at(group.scores, target)
+        assert threshold(held, target) == threshold_at(group.scores, target)
         assert np.array_equal(scanned.replicates[target], held.replicates[target])
     assert {point.target for point in scanned.curve} <= set(COARSE_TARGETS)
     for point in [*held.curve, *scanned.curve]:
@@ -71,28 +76,28 @@ def test_thresholds_of_replicates_are_those_of_repeated_people() -> None:
     people = np.unique(group.first.codes)
     draws = intervals.draw_subjects(len(people), 10, np.random.default_rng([3, 8, 0]))
     for target in TARGETS:
-        for replicate, threshold in enumerate(found.replicates[target]):
+        for replicate, found_threshold in enumerate(found.replicates[target]):
             times = dict(zip(people.tolist(), draws[replicate].astype(int).tolist(), strict=True))
             scores = []
             for i, a in enumerate(group.first.codes.tolist()):
                 for j, b in enumerate(group.first.codes.tolist()):
                     if i < j and a != b:
                         scores += [float(group.first.units[i] @ group.first.units[j])] * (times[a] * times[b])
-            assert threshold == threshold_at(np.array(scores), target)
+            assert found_threshold == threshold_at(np.array(scores), target)
 
 
 def test_thresholds_of_searches_are_those_of_repeated_people() -> None:
     rng = np.random.default_rng(0)
     alarms = Mated(rng.normal(0, 0.3, 80).round(1), rng.integers(0, 12, 80) * 3)
-    found = calibrate_searches(alarms, TARGETS, 15, np.random.default_rng(7))
+    found = calibrate_searches("D", alarms, TARGETS, 15, np.random.default_rng(7))
     people = np.unique(alarms.subjects)
     draws = intervals.draw_subjects(len(people), 15, np.random.default_rng(7))
     for target in TARGETS:
-        assert found.threshold(target) == threshold_at(alarms.scores, target)
-        for replicate, threshold in enumerate(found.replicates[target]):
+        assert threshold(found, target) == threshold_at(alarms.scores, target)
+        for replicate, found_threshold in enumerate(found.replicates[target]):
             times = dict(zip(people.tolist(), draws[replicate].astype(int).tolist(), strict=True))
             scores = [[s] * times[who] for s, who in zip(alarms.scores, alarms.subjects.tolist(), strict=True)]
-            assert threshold == threshold_at(np.concatenate(scores), target)
+            assert found_threshold == threshold_at(np.concatenate(scores), target)
 
 
 def test_drawn_pairs_calibrate_as_they_are() -> None:
@@ -116,7 +121,7 @@ def test_no_replicates_leave_the_points_alone() -> None:
 
 def test_target_beyond_the_set_is_said_to_be() -> None:
     scores = np.arange(50) / 50
-    beyond, few = calibrate_searches(Mated(scores, np.arange(50)), [0.01, 0.1], 0, np.random.default_rng(0)).points
+    beyond, few = calibrate_searches("D", Mated(scores, np.arange(50)), [0.01, 0.1], 0, np.random.default_rng(0)).points
     assert beyond.warning == "0.01 cannot be resolved on 50 comparisons (at least 100 are needed)"
     assert beyond.accepted == 0
     assert few.accepted == 5

@@ -5,18 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from damnatio.evaluation import nonmated, scanning
-from damnatio.evaluation.nonmated import (
-    Across,
-    Drawn,
-    Held,
-    NonMated,
-    Pairing,
-    Streamed,
-    Vectors,
-    Within,
-    nonmated_pairs,
-)
+from damnatio.evaluation import nonmated, pairings, scanning
+from damnatio.evaluation.nonmated import Drawn, Held, NonMated, Streamed, nonmated_pairs
+from damnatio.evaluation.pairings import Across, Pairing, Vectors, Within
 from damnatio.evaluation.scanning import Codes, Units, on_grid
 from damnatio.evaluation.thinning import Thinned
 from damnatio.metrics.distributions import BIN, EDGES, wasserstein1
@@ -182,7 +173,7 @@ def test_spread_is_the_same_held_and_streamed(name: str, block: int, monkeypatch
     thresholds = [-0.9, 0.0, *scores[:: max(1, len(scores) // 5)].tolist(), 0.99]  # some are scores: equality counts
     lowest = float(scores[len(scores) // 2]) if len(scores) else 0.0
     held = group.spread(thresholds, lowest)
-    for module in (scanning, nonmated):
+    for module in (scanning, pairings):
         monkeypatch.setattr(module, "ROWS", block)
         monkeypatch.setattr(module, "COLUMNS", block)
     streamed = Streamed(pairing).spread(thresholds, lowest)

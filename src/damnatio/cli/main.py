@@ -165,10 +165,11 @@ def _recheck(options: argparse.Namespace) -> int:
     names = names if console.width >= 110 else names[:-1]  # results.csv has them all
     for name in names:
         shown.add_column(name, justify="right" if name in ("at", "value", "n") else "left")
-    for task, group, point, metric, value, count, _, *ends in found.rows:
-        spans = ["" if low != low else f"[{low:.4f}, {high:.4f}]" for low, high in (ends[:2], ends[2:])]
-        at = "" if point != point else f"{point:g}"
-        shown.add_row(*[task, group, at, metric, f"{value:.6f}", f"{count:,}", *spans][: len(names)])
+    for r in found.results:
+        ends = (r.low, r.high), (r.wilson_low, r.wilson_high)
+        spans = ["" if low != low else f"[{low:.4f}, {high:.4f}]" for low, high in ends]
+        at = "" if r.operating_point != r.operating_point else f"{r.operating_point:g}"
+        shown.add_row(*[r.task, r.group, at, r.metric, f"{r.value:.6f}", f"{r.count:,}", *spans][: len(names)])
     console.print(shown)
     for warning in found.warnings:
         print(f"{warning['task']} {warning['group']}: {warning['warning']}")

@@ -22,14 +22,15 @@ COARSE_TARGETS = [target for target in CURVE_TARGETS if target <= 0.1]
 
 @dataclass(frozen=True)
 class Calibrated:
-    """The operating points of one calibration set, and their thresholds in each replicate of the bootstrap."""
+    """The operating points of a task on one calibration set, and their thresholds in each replicate."""
 
+    task: str
+    name: str
+    """of the calibration set"""
     points: list[Calibration]
     curve: list[Calibration]
     replicates: dict[float, Scores]
-
-    def threshold(self, target: float) -> float:
-        return next(point.threshold for point in self.points if point.target == target)
+    """by target; empty without replicates"""
 
 
 def calibrate_pairs(c: Comparisons, targets: Sequence[float], replicates: int) -> Calibrated:
@@ -49,24 +50,20 @@ def calibrate_pairs(c: Comparisons, targets: Sequence[float], replicates: int) -
         tail = scan_tail(group.first.units, codes, targets, COARSE_TARGETS, title="development pairs")
         points, curve = tail.calibrations, tail.curve
         tops = {target: group.listed(kept) for target, kept in tail.samples.items()}
-    if not replicates:
-        return Calibrated(points, curve, {})
-    draws = intervals.draw_subjects(len(group.people), replicates, np.random.default_rng([c.seed, 8, 0]))
-    totals = group.pairing.weights(draws, codes, codes) * group.share
-    return Calibrated(
-        points,
-        curve,
-        {
-            target: intervals.thresholds(top.scores, codes[top.i], codes[top.j], top.share, totals, draws, target)
-            for target, top in tops.items()
-        },
-    )
+    found = {}
+    if replicates:
+        draws = intervals.draw_subjects(len(group.people), replicates, np.random.default_rng([c.seed, 8, 0]))
+        totals = group.pairing.weights(draws, codes, codes) * group.share
+        for target, top in tops.items():
+            people = codes[top.i], codes[top.j]
+            found[target] = intervals.thresholds(top.scores, *people, top.share, totals, draws, target)
+    return Calibrated("1:1", "D", points, curve, found)
 
 
 def calibrate_searches(
-    alarms: Mated, targets: Sequence[float], replicates: int, rng: np.random.Generator
+    name: str, alarms: Mated, targets: Sequence[float], replicates: int, rng: np.random.Generator
 ) -> Calibrated:
-    """1:N, on the highest score of each search with a probe of D."""
+    """1:N, on the highest score of each search with a probe of D. The name says in which gallery."""
     found = {}
     if replicates:
         codes = codes_of(alarms.subjects)[0]
@@ -75,7 +72,7 @@ def calibrate_searches(
         for target in targets:
             top = alarms.scores >= _tail(alarms.scores, target)
             found[target] = intervals.thresholds(alarms.scores[top], codes[top], None, 1.0, totals, draws, target)
-    return Calibrated(calibrate(alarms.scores, targets), _curve(alarms.scores), found)
+    return Calibrated("1:N", name, calibrate(alarms.scores, targets), _curve(alarms.scores), found)
 
 
 def _tail(scores: Scores, target: float) -> float:

@@ -1,9 +1,8 @@
-"""Non-mated comparisons of a group: which vectors meet, and one pass over the scores.
+"""Non-mated comparisons of a group, and one pass over their scores.
 
-A pairing says which vectors meet: those of one set among themselves (`Within`), or those of one set with those of
-another (`Across`). A `NonMated` set holds the pairs of different identities of a pairing. There are three kinds, and
-`nonmated_pairs` chooses one: `Drawn` takes a random sample of the pairs, `Held` keeps all scores in memory, and
-`Streamed` counts the scores tile by tile.
+A `NonMated` set holds the pairs of different identities of a pairing. There are three kinds, and `nonmated_pairs`
+chooses one: `Drawn` takes a random sample of the pairs, `Held` keeps all scores in memory, and `Streamed` counts the
+scores tile by tile.
 """
 
 import threading
@@ -11,181 +10,28 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Generic, TypeVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch import Tensor
 
-from damnatio.evaluation.comparing import mated_across
+from damnatio.evaluation.pairings import Pairing, Tile, Vectors
 from damnatio.evaluation.scanning import (
     ANY_SCORE,
-    COLUMNS,
-    EXCLUDED,
     ROWS,
     Codes,
-    Narrow,
     Scores,
-    Units,
     blocks,
     dots,
-    exclude,
-    nonmated_count,
     one_thread_each,
-    pair_tiles,
     product,
     workers,
 )
 from damnatio.evaluation.thinning import Thinned
-from damnatio.metrics import intervals
 from damnatio.metrics.distributions import BINS, Sample, bins_of
 from damnatio.support.progress import progress
 
 HELD = 1 << 24
 """A group of more non-mated scores than this is streamed: held, its scores would take more than 128 MB."""
-
-Mask = NDArray[np.bool_]
-Tile = tuple[slice, slice]
-
-
-@dataclass(frozen=True)
-class Vectors:
-    """Unit vectors, and the identity of each by code."""
-
-    units: Units
-    codes: Codes
-
-    @property
-    def pair(self) -> tuple[Units, Codes]:
-        return self.units, self.codes
-
-    def __len__(self) -> int:
-        return len(self.codes)
-
-
-V_co = TypeVar("V_co", bound=Vectors, covariant=True)
-
-
-# --- which vectors meet ---------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Sorted:
-    """Vectors in ascending order of code, in float64, and the place that each had before."""
-
-    order: Codes
-    codes: Codes
-    rows: Narrow
-
-    @staticmethod
-    def of(vectors: Vectors) -> "_Sorted":
-        order = np.argsort(vectors.codes, kind="stable")
-        return _Sorted(order, vectors.codes[order], Narrow(vectors.units[order], "float64"))
-
-
-Sides = tuple[_Sorted, _Sorted]
-
-
-class Pairing(ABC, Generic[V_co]):
-    """Which vectors of `first` meet which vectors of `second`."""
-
-    def __init__(self, first: V_co, second: V_co) -> None:
-        self.first, self.second = first, second
-        self.count = self._count()
-
-    @abstractmethod
-    def _count(self) -> int:
-        """How many non-mated pairs there are."""
-
-    @abstractmethod
-    def columns(self, rows: slice) -> slice:
-        """The range of `second` that holds all vectors which these rows of `first` meet."""
-
-    @abstractmethod
-    def met(self, rows: slice) -> Mask:
-        """Of these rows of `first` and `columns(rows)` of `second`: which pairs meet. Each pair is met once."""
-
-    @abstractmethod
-    def weights(self, draws: intervals.Draws, first: Codes, second: Codes) -> Scores:
-        """The weight of all non-mated pairs in each replicate. The codes are places in a row of `draws`."""
-
-    @abstractmethod
-    def in_order(self) -> Sides:
-        """Both sides in ascending order of code."""
-
-    @abstractmethod
-    def tiles(self) -> list[Tile]:
-        """Tiles of the ordered sides that together hold every pair."""
-
-    @abstractmethod
-    def exclude(self, tile: Tensor, sides: Sides, rows: slice, columns: slice) -> None:
-        """Set the pairs of a tile that do not count to EXCLUDED."""
-
-    def nonmated(self, rows: slice) -> Mask:
-        """Which pairs of `met(rows)` are non-mated."""
-        differ: Mask = self.first.codes[rows, None] != self.second.codes[None, self.columns(rows)]
-        return self.met(rows) & differ
-
-
-class Within(Pairing[V_co]):
-    """Each pair of one set once."""
-
-    def __init__(self, vectors: V_co) -> None:
-        super().__init__(vectors, vectors)
-
-    def _count(self) -> int:
-        return nonmated_count(self.first.codes)
-
-    def columns(self, rows: slice) -> slice:
-        return slice(rows.start, len(self.first))
-
-    def met(self, rows: slice) -> Mask:
-        return np.asarray(np.arange(rows.start, len(self.first)) > np.arange(rows.start, rows.stop)[:, None])
-
-    def weights(self, draws: intervals.Draws, first: Codes, second: Codes) -> Scores:
-        return intervals.pair_totals(draws, np.bincount(first, minlength=draws.shape[1]))
-
-    def in_order(self) -> Sides:
-        side = _Sorted.of(self.first)
-        return side, side
-
-    def tiles(self) -> list[Tile]:
-        return pair_tiles(len(self.first))
-
-    def exclude(self, tile: Tensor, sides: Sides, rows: slice, columns: slice) -> None:
-        exclude(tile, sides[0].codes, rows, columns)
-
-
-class Across(Pairing[V_co]):
-    """Each vector of one set with each vector of another."""
-
-    def _count(self) -> int:
-        return len(self.first) * len(self.second) - len(mated_across(self.first.codes, self.second.codes)[0])
-
-    def columns(self, rows: slice) -> slice:
-        return slice(0, len(self.second))
-
-    def met(self, rows: slice) -> Mask:
-        return np.ones((rows.stop - rows.start, len(self.second)), bool)
-
-    def weights(self, draws: intervals.Draws, first: Codes, second: Codes) -> Scores:
-        sizes = [np.bincount(codes, minlength=draws.shape[1]) for codes in (first, second)]
-        return intervals.pair_totals(draws, *sizes)
-
-    def in_order(self) -> Sides:
-        return _Sorted.of(self.first), _Sorted.of(self.second)
-
-    def tiles(self) -> list[Tile]:
-        return [(r, c) for r in blocks(len(self.first), ROWS) for c in blocks(len(self.second), COLUMNS)]
-
-    def exclude(self, tile: Tensor, sides: Sides, rows: slice, columns: slice) -> None:
-        mine, theirs = sides[0].codes[rows], sides[1].codes[columns]
-        if mine[0] <= theirs[-1] and theirs[0] <= mine[-1]:  # else no code is on both sides of the tile
-            tile.masked_fill_(torch.from_numpy(mine[:, None] == theirs), EXCLUDED)
-
-
-# --- what a pass leaves ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

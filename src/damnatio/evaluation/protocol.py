@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from damnatio.evaluation.comparing import leave_one_out, mated_across, mated_pairs, search, templates
-from damnatio.evaluation.nonmated import Across, NonMated, Pairing, Vectors, Within, nonmated_pairs
+from damnatio.evaluation.nonmated import NonMated, nonmated_pairs
+from damnatio.evaluation.pairings import Across, Pairing, Vectors, Within
 from damnatio.evaluation.scanning import Codes, Scores, Units, dots, on_grid
 from damnatio.partitions import DEVELOPMENT, DISTRACTOR, ENROL, EVAL, PROBE, RETAIN, TEST, TRAIN, Partitions
 from damnatio.support.tables import codes_of

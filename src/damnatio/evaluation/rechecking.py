@@ -6,15 +6,14 @@ from pathlib import Path
 import numpy as np
 
 from damnatio.embedding import load_embeddings
-from damnatio.evaluation.measuring import COLUMNS, Measured, Reference, measure, reference_from, write
-from damnatio.evaluation.nonmated import Pairing
+from damnatio.evaluation.measuring import Measured, Reference, Result, measure, reference_from, table_of, write
+from damnatio.evaluation.pairings import Pairing
 from damnatio.evaluation.protocol import Comparisons, Named, compare
 from damnatio.evaluation.scanning import Codes, Scores, blocks
 from damnatio.evaluation.score_files import Side, write_scores
 from damnatio.partitions import Partitions
 from damnatio.recipe.schema import Recipe
 from damnatio.support.errors import DamnatioError, nearest
-from damnatio.support.tables import Table
 
 Blocks = Iterator[tuple[Codes, Codes, Scores]]
 CELLS = 1 << 22
@@ -58,7 +57,7 @@ def recheck(
     found = measure(ours, settings.operating_points, reference, settings.replicates)
     folder.mkdir(parents=True, exist_ok=True)
     write(found, folder)
-    Table.of_rows(COLUMNS, found.rows).write_csv(folder / "results.csv")
+    table_of(Result, found.results).write_csv(folder / "results.csv")
     if scores is not None:
         write_group_scores(ours, scores)
     return found
