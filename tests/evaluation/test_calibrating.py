@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from damnatio.evaluation import nonmated, scanning, tails
+from damnatio.evaluation import nonmated, scanning
 from damnatio.evaluation.calibrating import (
     COARSE_TARGETS,
     CURVE_TARGETS,
@@ -15,6 +15,7 @@ from damnatio.evaluation.nonmated import Drawn, NonMated, Streamed, nonmated_pai
 from damnatio.evaluation.pairings import Vectors, Within
 from damnatio.evaluation.protocol import Comparisons, Mated
 from damnatio.evaluation.scanning import Codes, Units, on_grid
+from damnatio.evaluation.tails import window
 from damnatio.metrics import intervals
 from damnatio.metrics.verification import Calibration, acceptance_rate, threshold_at
 
@@ -44,13 +45,13 @@ def threshold(found: Calibrated, target: float) -> float:
 
 @pytest.mark.parametrize("steps", [0.0, 1.0])
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("cap", [200, tails.CAP])
+@pytest.mark.parametrize("cap", [200, window.CAP])
 def test_points_are_the_same_held_and_scanned(
     seed: int, steps: float, cap: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     group, held = calibrated(seed, steps)
     monkeypatch.setattr(nonmated, "HELD", 0)
-    monkeypatch.setattr(tails, "CAP", cap)
+    monkeypatch.setattr(window, "CAP", cap)
     monkeypatch.setattr(scanning, "ROWS", 16)
     streamed, scanned = calibrated(seed, steps)
     assert isinstance(streamed, Streamed)

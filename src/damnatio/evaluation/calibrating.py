@@ -77,7 +77,7 @@ def calibrate_searches(
 
 def _tail(scores: Scores, target: float) -> float:
     """A bound low enough for the threshold of every replicate."""
-    rank = min(len(scores), round(4 * target * len(scores)) + 30)
+    rank = min(len(scores), round(intervals.rank_of_replicates(target * len(scores))))
     return float(np.partition(scores, len(scores) - rank)[len(scores) - rank])
 
 

@@ -55,9 +55,9 @@ ROUNDED = 2.0**-22
 def on_grid(units: Units) -> Units:
     """Unit vectors with components on the grid. They move by less than float32 had left open."""
     snapped = np.empty_like(units)
-    for part in blocks(len(units), ROWS):  # no copies of the whole beside the result
-        np.rint(units[part] / GRID, out=snapped[part])
-        snapped[part] *= GRID
+    for block in blocks(len(units), ROWS):  # no copies of the whole beside the result
+        np.rint(units[block] / GRID, out=snapped[block])
+        snapped[block] *= GRID
     return snapped
 
 
@@ -65,27 +65,27 @@ def lengths(rows: Units) -> Scores:
     """The length of each row, its squares folded in halves: one order of sums on every processor. `np.linalg.norm`
     promises none, and the last bit of a length decides where a component half-way between two grid points goes."""
     found = np.empty(len(rows))
-    for part in blocks(len(rows), ROWS):
-        squares = rows[part] * rows[part]
+    for block in blocks(len(rows), ROWS):
+        squares = rows[block] * rows[block]
         while squares.shape[1] > 1:
             half = squares.shape[1] // 2
             folded = squares[:, :half] + squares[:, half : 2 * half]
             if squares.shape[1] % 2:
                 folded[:, 0] += squares[:, -1]
             squares = folded
-        found[part] = np.sqrt(squares[:, 0])
+        found[block] = np.sqrt(squares[:, 0])
     return found
 
 
 def dots(a: NDArray[Any], i: NDArray[Any], b: NDArray[Any], j: NDArray[Any]) -> Scores:
     """The score of each listed pair."""
     scores = np.empty(len(i))
-    for part in blocks(len(i), GATHERED):
+    for block in blocks(len(i), GATHERED):
         sides = []
-        for side, rows, places in (("left", a, i[part]), ("right", b, j[part])):
+        for side, rows, places in (("left", a, i[block]), ("right", b, j[block])):
             room = _room((len(places), rows.shape[1]), _TYPES[rows.dtype.name], torch.device("cpu"), side).numpy()
             sides.append(np.take(rows, places, axis=0, out=room, mode="wrap"))  # "raise" would copy once more
-        scores[part] = np.einsum("ij,ij->i", *sides)
+        scores[block] = np.einsum("ij,ij->i", *sides)
     return scores
 
 
@@ -102,37 +102,37 @@ class Narrow:
         lengths = torch.zeros(len(units))
         self.residuals = torch.zeros(len(units))
         """of each row, at least its distance from the exact one"""
-        scales = torch.ones(len(units), 1)
+        steps = torch.ones(len(units), 1)
         if kind == "float64":
             self.rows = torch.from_numpy(np.ascontiguousarray(units))
         else:
             self.rows = torch.empty(units.shape, dtype=getattr(torch, kind))
-            parts = list(blocks(len(units), GATHERED))
-            with one_thread_each(min(workers(), max(len(parts), 1))) as each:  # torch's own threads would wait longer
-                each(lambda part: self._copy(torch.from_numpy(units[part]), part, scales, lengths), parts)
+            pieces = list(blocks(len(units), GATHERED))
+            with one_thread_each(min(workers(), max(len(pieces), 1))) as each:  # torch's own threads would wait longer
+                each(lambda block: self._copy(torch.from_numpy(units[block]), block, steps, lengths), pieces)
         self.length = float(lengths.max()) if len(units) else 0.0
         """no narrow row is longer"""
         self.residual = float(self.residuals.max()) if len(units) else 0.0
-        self.rows, self.scales = self.rows.to(device()), scales.to(device())
+        self.rows, self.steps = self.rows.to(device()), steps.to(device())
         self.residuals = self.residuals.to(device())
 
-    def _copy(self, exact: Tensor, part: slice, scales: Tensor, lengths: Tensor) -> None:
+    def _copy(self, exact: Tensor, block: slice, steps: Tensor, lengths: Tensor) -> None:
         if self.kind == "float32":
-            self.rows[part] = exact
-            lengths[part] = exact.norm(dim=1) * (1 + 2.0**-22)
-            self.residuals[part] = lengths[part] * 2.0**-24
+            self.rows[block] = exact
+            lengths[block] = exact.norm(dim=1) * (1 + 2.0**-22)
+            self.residuals[block] = lengths[block] * 2.0**-24
             return
         close = exact.float()
         if self.kind == "int8":
-            scales[part] = (close.abs().amax(dim=1, keepdim=True) / 127).clamp_min_(1e-30)
-            self.rows[part] = (close / scales[part]).round_()
+            steps[block] = (close.abs().amax(dim=1, keepdim=True) / 127).clamp_min_(1e-30)
+            self.rows[block] = (close / steps[block]).round_()
         else:
-            self.rows[part] = close
-        back = self.rows[part].float().mul_(scales[part])
+            self.rows[block] = close
+        back = self.rows[block].float().mul_(steps[block])
         # Measured in float32: `close` and `back` are off by 2^-24 of themselves each, a sum of squares by its terms.
         off = 1 + (exact.shape[1] + 4) * 2.0**-24
-        lengths[part] = back.norm(dim=1) * off * (1 + 2.0**-20)
-        self.residuals[part] = (close.sub_(back).norm(dim=1) * off + 2.0**-23 * (lengths[part] + 2)) * (1 + 2.0**-20)
+        lengths[block] = back.norm(dim=1) * off * (1 + 2.0**-20)
+        self.residuals[block] = (close.sub_(back).norm(dim=1) * off + 2.0**-23 * (lengths[block] + 2)) * (1 + 2.0**-20)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -169,7 +169,7 @@ def product(a: Narrow, rows: slice, b: Narrow, columns: slice) -> Tensor:
     shape = (left.shape[0], right.shape[1])
     if a.kind == "int8":
         whole = torch._int_mm(left, right, out=_room(shape, torch.int32, left.device))
-        return _room(shape, torch.float32, left.device).copy_(whole).mul_(a.scales[rows]).mul_(b.scales[columns].T)
+        return _room(shape, torch.float32, left.device).copy_(whole).mul_(a.steps[rows]).mul_(b.steps[columns].T)
     tile = torch.mm(left, right, out=_room(shape, left.dtype, left.device))
     return _room(shape, torch.float32, left.device).copy_(tile) if a.kind == "bfloat16" else tile
 
@@ -179,9 +179,9 @@ def listed(a: Narrow, i: NDArray[Any], b: Narrow, j: NDArray[Any]) -> Scores:
     if a.rows.device.type == "cpu":
         return dots(a.rows.numpy(), i, b.rows.numpy(), j)
     scores = np.empty(len(i))
-    for part in blocks(len(i), 1 << 16):
-        left, right = a.rows[torch.from_numpy(i[part])], b.rows[torch.from_numpy(j[part])]
-        scores[part] = (left * right).sum(dim=1).cpu().numpy()
+    for block in blocks(len(i), 1 << 16):
+        left, right = a.rows[torch.from_numpy(i[block])], b.rows[torch.from_numpy(j[block])]
+        scores[block] = (left * right).sum(dim=1).cpu().numpy()
     return scores
 
 
@@ -306,8 +306,8 @@ def workers() -> int:
 
 def pair_tiles(count: int) -> list[tuple[slice, slice]]:
     """Tiles that hold each pair (i, j), i < j, once; in an order drawn once, so that the first are a fair sample."""
-    parts = list(blocks(count, ROWS))
-    tiles = [(rows, columns) for k, rows in enumerate(parts) for columns in parts[k:]]
+    sides = list(blocks(count, ROWS))
+    tiles = [(rows, columns) for k, rows in enumerate(sides) for columns in sides[k:]]
     return [tiles[k] for k in np.random.default_rng(0).permutation(len(tiles))]
 
 

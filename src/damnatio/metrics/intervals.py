@@ -117,6 +117,15 @@ def thresholds(
     return found
 
 
+def rank_of_replicates(rank: float) -> float:
+    """A rank so low that the threshold of every replicate lies above it, where the threshold of all has this rank.
+
+    In a replicate a pair counts as often as both its subjects were drawn, once on average. Four times the rank, and 30
+    for small ranks, leave room for replicates that drew the subjects of the highest pairs rarely.
+    """
+    return 4 * rank + 30
+
+
 def _share(accepted: Scores, totals: Scores) -> Scores:
     return np.asarray(np.divide(accepted, totals, out=np.full(len(accepted), math.nan), where=totals > 0))
 
