@@ -17,8 +17,9 @@ import torch
 from damnatio.evaluation.comparing import leave_one_out, mated_across, search, templates
 from damnatio.evaluation.nonmated import nonmated_pairs
 from damnatio.evaluation.pairings import Vectors, Within
-from damnatio.evaluation.scanning import Codes, Units, dots, nonmated_count, on_grid
+from damnatio.evaluation.scanning import Units, dots, nonmated_count, on_grid
 from damnatio.evaluation.tails import scan_tail
+from damnatio.support.tables import Codes
 
 FULL = {
     "development images": 700_000,

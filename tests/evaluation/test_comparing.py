@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from damnatio.evaluation import scanning, searching
 from damnatio.evaluation.comparing import leave_one_out, mated_across, mated_pairs, search, templates
-from damnatio.evaluation.scanning import GRID, Codes, Scores, Units, dots, on_grid
-from damnatio.metrics.identification import true_positive_rate
+from damnatio.evaluation.scanning import GRID, Scores, Units, dots, on_grid
+from damnatio.metrics.identification import identification_curve
 from damnatio.metrics.verification import calibrate
+from damnatio.support.tables import Codes
 
 DIM = 6
 
@@ -150,7 +151,7 @@ def test_nine_probes_by_hand(target: float, alarms: int, successes: int) -> None
     assert best.tolist() == [0.25, 0.5, 0.25, 0.875, 0.25, 0.0, 0.5, 0.375, -0.125]
     (point,) = calibrate(best[6:], [target])
     assert point.rate == alarms / 3
-    assert true_positive_rate(own[:6], best[:6], point.threshold) == successes / 6
+    assert identification_curve(own[:6], best[:6], np.array([point.threshold])).tolist() == [successes / 6]
 
 
 def test_search_keeps_a_tie_a_tie() -> None:

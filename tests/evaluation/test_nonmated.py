@@ -8,9 +8,10 @@ import pytest
 from damnatio.evaluation import nonmated, pairings, scanning
 from damnatio.evaluation.nonmated import Drawn, Held, NonMated, Streamed, nonmated_pairs
 from damnatio.evaluation.pairings import Across, Pairing, Vectors, Within
-from damnatio.evaluation.scanning import Codes, Units, on_grid
+from damnatio.evaluation.scanning import Units, on_grid
 from damnatio.evaluation.thinning import Thinned
 from damnatio.metrics.distributions import BIN, EDGES, wasserstein1
+from damnatio.support.tables import Codes
 from tests.evaluation.test_comparing import DIM, cosine, drawn, uneven
 
 Set = tuple[Units, Codes]

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from damnatio.evaluation import scanning, searching
 from damnatio.evaluation.scanning import (
     GRID,
-    Codes,
     Kind,
     Narrow,
     Scores,
@@ -28,6 +27,7 @@ from damnatio.evaluation.scanning import (
     product,
 )
 from damnatio.evaluation.searching import top_two
+from damnatio.support.tables import Codes
 
 KINDS: tuple[Kind, ...] = ("float64", "float32", "bfloat16", "int8")
 

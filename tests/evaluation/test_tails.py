@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from damnatio.evaluation import scanning
-from damnatio.evaluation.scanning import Codes, Kind, Scores, Units, nonmated_count, on_grid
+from damnatio.evaluation.scanning import Kind, Scores, Units, nonmated_count, on_grid
 from damnatio.evaluation.tails import Tail, scan, scan_tail, tail, window, zoom
 from damnatio.evaluation.tails.cells import Counts
 from damnatio.evaluation.thinning import Thinned
 from damnatio.metrics.verification import Calibration, calibrate
+from damnatio.support.tables import Codes
 
 KINDS: tuple[Kind, ...] = ("float64", "float32", "bfloat16", "int8")
 TARGETS = (0.001, 0.01, 0.1, 0.3, 0.9)

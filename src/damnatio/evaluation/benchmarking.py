@@ -16,7 +16,7 @@ from torch import nn
 
 from damnatio.embedding import embed_batch, in_float64
 from damnatio.evaluation.pair_lists import FOLDS, PairList, draw_pairs, read_pair_list
-from damnatio.evaluation.scanning import Codes, Scores, Units, dots, on_grid
+from damnatio.evaluation.scanning import Places, Scores, Units, dots, on_grid
 from damnatio.evaluation.score_files import Side, write_scores
 from damnatio.faces.base import UnreadableError
 from damnatio.faces.decoding import decode, image_file
@@ -138,7 +138,7 @@ def _accuracy(folds: Folds) -> dict[str, Any]:
     }
 
 
-def _sides(pairs: PairList) -> tuple[Side, Side, Codes, Codes]:
+def _sides(pairs: PairList) -> tuple[Side, Side, Places, Places]:
     """The pairs for a score file, whose subjects are the images' folders where these agree with the list of pairs.
 
     Else the list alone knows: each pair has a subject of its own, and another for the second image of strangers.

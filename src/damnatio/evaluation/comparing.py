@@ -1,13 +1,13 @@
 """Which vectors are compared, and the scores of these comparisons: cosines, exact on the grid of `scanning`.
 
-Identities are given as codes: equal codes, one identity.
+Identities are given as codes.
 """
 
 import numpy as np
 
-from damnatio.evaluation.scanning import Codes, Scores, Units, dots, lengths, on_grid
+from damnatio.evaluation.scanning import Places, Scores, Units, dots, lengths, on_grid
 from damnatio.evaluation.searching import top_two
-from damnatio.support.tables import groups_of
+from damnatio.support.tables import Codes, groups_of
 
 
 def templates(units: Units, codes: Codes) -> tuple[Units, Codes]:
@@ -20,7 +20,7 @@ def templates(units: Units, codes: Codes) -> tuple[Units, Codes]:
     return _normalised(sums), present
 
 
-def mated_pairs(codes: Codes) -> tuple[Codes, Codes]:
+def mated_pairs(codes: Codes) -> tuple[Places, Places]:
     """Places (a, b), a before b, of every pair of one identity."""
     pairs = [(group[a], group[b]) for group in groups_of(codes) for a, b in [np.triu_indices(len(group), 1)]]
     if not pairs:
@@ -28,7 +28,7 @@ def mated_pairs(codes: Codes) -> tuple[Codes, Codes]:
     return np.concatenate([a for a, _ in pairs]), np.concatenate([b for _, b in pairs])
 
 
-def mated_across(codes_a: Codes, codes_b: Codes) -> tuple[Codes, Codes]:
+def mated_across(codes_a: Codes, codes_b: Codes) -> tuple[Places, Places]:
     """Places (a, b) of every pair of one identity, a in the first set and b in the second."""
     order = np.argsort(codes_b, kind="stable")
     ordered = codes_b[order]

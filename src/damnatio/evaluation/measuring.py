@@ -25,7 +25,7 @@ from damnatio.evaluation.protocol import (
     SINGLE_GROUPS,
     Comparisons,
 )
-from damnatio.evaluation.scanning import Codes, Scores
+from damnatio.evaluation.scanning import Scores
 from damnatio.evaluation.thresholds import Threshold, Thresholds
 from damnatio.metrics import intervals
 from damnatio.metrics.distributions import Sample, wasserstein1
@@ -34,7 +34,7 @@ from damnatio.metrics.verification import acceptance_curve, equal_error_rate
 from damnatio.support.arrays import write_arrays
 from damnatio.support.files import write_atomically
 from damnatio.support.manifests import checked
-from damnatio.support.tables import Table, codes_of
+from damnatio.support.tables import Codes, Table, codes_of
 
 ORIGINAL = "original"
 """the name of f* where methods are named"""

@@ -18,7 +18,7 @@ from damnatio.evaluation.pairings import Pairing, Tile, Vectors
 from damnatio.evaluation.scanning import (
     ANY_SCORE,
     ROWS,
-    Codes,
+    Places,
     Scores,
     blocks,
     dots,
@@ -29,6 +29,7 @@ from damnatio.evaluation.scanning import (
 from damnatio.evaluation.thinning import Thinned
 from damnatio.metrics.distributions import BINS, Sample, bins_of
 from damnatio.support.progress import progress
+from damnatio.support.tables import Codes
 
 HELD = 1 << 24
 """A group of more non-mated scores than this is streamed: held, its scores would take more than 128 MB."""
@@ -40,8 +41,8 @@ class Top:
     a uniform `share` of them."""
 
     scores: Scores
-    i: Codes
-    j: Codes
+    i: Places
+    j: Places
     share: float
 
 
@@ -114,7 +115,7 @@ class _InMemory(NonMated):
     """Pairs whose scores fit into memory."""
 
     @abstractmethod
-    def _collect(self, lowest: float) -> tuple[Scores, Codes, Codes]:
+    def _collect(self, lowest: float) -> tuple[Scores, Places, Places]:
         """All scores, and the places in both sets of the pairs that reach `lowest`."""
 
     @cached_property
@@ -130,7 +131,7 @@ class _InMemory(NonMated):
         accepted = {threshold: int(np.count_nonzero(scores >= threshold)) for threshold in thresholds}
         return Spread(Sample.of(scores), accepted, self._thinned(i, j))
 
-    def _thinned(self, i: Codes, j: Codes) -> Top:
+    def _thinned(self, i: Places, j: Places) -> Top:
         kept = Thinned()
         kept.add(i, j)
         return self.listed(kept)
@@ -142,7 +143,7 @@ class Drawn(_InMemory):
     def __init__(self, pairing: Pairing[Vectors], count: int, rng: np.random.Generator) -> None:
         super().__init__(pairing, count)
         first, second = self.first.codes, self.second.codes
-        found: list[tuple[Codes, Codes]] = []
+        found: list[tuple[Places, Places]] = []
         missing = count
         while missing:
             i, j = rng.integers(len(first), size=missing), rng.integers(len(second), size=missing)
@@ -151,7 +152,7 @@ class Drawn(_InMemory):
             missing -= int(differ.sum())
         self._i, self._j = (np.concatenate(places) for places in zip(*found, strict=True))
 
-    def _collect(self, lowest: float) -> tuple[Scores, Codes, Codes]:
+    def _collect(self, lowest: float) -> tuple[Scores, Places, Places]:
         scores = dots(self.first.units, self._i, self.second.units, self._j)
         reached = scores >= lowest
         return scores, self._i[reached], self._j[reached]
@@ -163,7 +164,7 @@ class Held(_InMemory):
     def __init__(self, pairing: Pairing[Vectors]) -> None:
         super().__init__(pairing, pairing.count)
 
-    def _collect(self, lowest: float) -> tuple[Scores, Codes, Codes]:
+    def _collect(self, lowest: float) -> tuple[Scores, Places, Places]:
         scores, i, j = [np.zeros(0)], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for rows in blocks(len(self.first), ROWS):
             columns, wanted = self.pairing.columns(rows), self.pairing.nonmated(rows)

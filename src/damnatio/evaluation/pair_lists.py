@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from damnatio.evaluation.comparing import mated_pairs
+from damnatio.evaluation.scanning import Places
 from damnatio.faces.decoding import ENDINGS
 from damnatio.support.errors import DamnatioError
 from damnatio.support.files import need_regular
+from damnatio.support.tables import Codes
 
-Codes = NDArray[np.int64]
 COLUMNS = ("image_a", "image_b", "same")
 FOLDS = 10
 TRUTH = {"1": True, "true": True, "0": False, "false": False}
@@ -24,8 +25,8 @@ class PairList:
     """Pairs of places among `images`; folds are contiguous parts of the list."""
 
     images: list[str]
-    first: Codes
-    second: Codes
+    first: Places
+    second: Places
     same: NDArray[np.bool_]
     folds: int = FOLDS
 
@@ -111,7 +112,7 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def draw_pairs(codes: Codes, count: int, seed: int) -> tuple[Codes, Codes, NDArray[np.bool_]]:
+def draw_pairs(codes: Codes, count: int, seed: int) -> tuple[Places, Places, NDArray[np.bool_]]:
     """Ten folds of mated pairs and as many non-mated ones, `count` in all or as many as there are.
 
     As in LFW, nobody is in two folds and no pair comes twice. Everybody gives one mated pair before anybody gives a
@@ -136,7 +137,7 @@ def draw_pairs(codes: Codes, count: int, seed: int) -> tuple[Codes, Codes, NDArr
     return np.concatenate(first), np.concatenate(second), np.tile(np.repeat([True, False], each), FOLDS)
 
 
-def _in_turns(whose: Codes, count: int, rng: np.random.Generator) -> Codes:
+def _in_turns(whose: Codes, count: int, rng: np.random.Generator) -> Places:
     """So many of the pairs, one of each person before a second of any."""
     shuffled = rng.permutation(len(whose))
     order = np.argsort(whose[shuffled], kind="stable")
@@ -146,7 +147,7 @@ def _in_turns(whose: Codes, count: int, rng: np.random.Generator) -> Codes:
     return shuffled[np.argsort(turn, kind="stable")[:count]]
 
 
-def _strangers(codes: Codes, count: int, rng: np.random.Generator) -> tuple[Codes, Codes]:
+def _strangers(codes: Codes, count: int, rng: np.random.Generator) -> tuple[Places, Places]:
     order = np.argsort(codes, kind="stable")
     _, starts, counts = np.unique(codes[order], return_index=True, return_counts=True)
     keys = np.zeros(0, dtype=np.int64)

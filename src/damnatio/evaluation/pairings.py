@@ -14,8 +14,8 @@ from damnatio.evaluation.scanning import (
     COLUMNS,
     EXCLUDED,
     ROWS,
-    Codes,
     Narrow,
+    Places,
     Scores,
     Units,
     blocks,
@@ -24,6 +24,7 @@ from damnatio.evaluation.scanning import (
     pair_tiles,
 )
 from damnatio.metrics import intervals
+from damnatio.support.tables import Codes
 
 Mask = NDArray[np.bool_]
 Tile = tuple[slice, slice]
@@ -51,7 +52,7 @@ V_co = TypeVar("V_co", bound=Vectors, covariant=True)
 class Sorted:
     """Vectors in ascending order of code, in float64, and the place that each had before."""
 
-    order: Codes
+    order: Places
     codes: Codes
     rows: Narrow
 

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from damnatio.evaluation.comparing import leave_one_out, mated_across, mated_pairs, search, templates
 from damnatio.evaluation.nonmated import NonMated, nonmated_pairs
 from damnatio.evaluation.pairings import Across, Pairing, Vectors, Within
-from damnatio.evaluation.scanning import Codes, Scores, Units, dots, on_grid
+from damnatio.evaluation.scanning import Scores, Units, dots, on_grid
 from damnatio.partitions import DEVELOPMENT, DISTRACTOR, ENROL, EVAL, PROBE, RETAIN, TEST, TRAIN, Partitions
-from damnatio.support.tables import codes_of
+from damnatio.support.tables import Codes, codes_of
 
 SINGLE_GROUPS = ("Ftr-Ftr", "Ftr-Fev", "Fev-Fev")
 AVERAGED = "avg(Ftr)-Fev"

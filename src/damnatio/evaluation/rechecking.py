@@ -9,13 +9,13 @@ from damnatio.embedding import load_embeddings
 from damnatio.evaluation.measuring import Measured, Reference, Result, measure, reference_from, table_of, write
 from damnatio.evaluation.pairings import Pairing
 from damnatio.evaluation.protocol import Comparisons, Named, compare
-from damnatio.evaluation.scanning import Codes, Scores, blocks
+from damnatio.evaluation.scanning import Places, Scores, blocks
 from damnatio.evaluation.score_files import Side, write_scores
 from damnatio.partitions import Partitions
 from damnatio.recipe.schema import Recipe
 from damnatio.support.errors import DamnatioError, nearest
 
-Blocks = Iterator[tuple[Codes, Codes, Scores]]
+Blocks = Iterator[tuple[Places, Places, Scores]]
 CELLS = 1 << 22
 """scores at once, where all are written"""
 

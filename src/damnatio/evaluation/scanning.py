@@ -28,10 +28,12 @@ from torch import Tensor
 
 from damnatio.evaluation.choosing import promising, seconds
 from damnatio.support.devices import device
+from damnatio.support.tables import Codes
 
 Units = NDArray[np.float64]
 Scores = NDArray[np.float64]
-Codes = NDArray[np.int64]
+Places = NDArray[np.int64]
+"""places of vectors in their set"""
 Kind = Literal["float64", "float32", "bfloat16", "int8"]
 
 GRID = 2.0**-26

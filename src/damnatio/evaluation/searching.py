@@ -12,9 +12,9 @@ from damnatio.evaluation.scanning import (
     COLUMNS,
     HEAP,
     ROWS,
-    Codes,
     Kind,
     Narrow,
+    Places,
     Scores,
     Sieve,
     Units,
@@ -39,9 +39,9 @@ class Candidates:
     """Of each probe the two best templates: places in the gallery (-1 for none) and scores (-inf for none). Of equal
     scores the template that stands first in the gallery comes first."""
 
-    best: Codes
+    best: Places
     score: Scores
-    second: Codes
+    second: Places
     second_score: Scores
 
 
@@ -69,7 +69,7 @@ def top_two(probes: Units, gallery: Units, kind: Kind | None = None) -> Candidat
     return found
 
 
-def _rank(found: Candidates, places: Codes, templates: Codes, scores: Scores) -> None:
+def _rank(found: Candidates, places: Places, templates: Places, scores: Scores) -> None:
     order = np.lexsort((templates, -scores, places))
     places, templates, scores = places[order], templates[order], scores[order]
     first = np.flatnonzero(np.diff(places, prepend=-1))
@@ -97,10 +97,10 @@ class _Search:
         if kind != self.a.kind and kind not in self.sieves:
             self.sieves[kind] = Sieve(Narrow(self.probes, kind), Narrow(self.gallery, kind))
 
-    def contenders(self, rows: slice, sieve: Sieve | None) -> tuple[Codes, Codes, Scores]:
+    def contenders(self, rows: slice, sieve: Sieve | None) -> tuple[Places, Places, Scores]:
         """(probe, template, exact score) of all that may be first or second for the probes of these rows."""
         tops = torch.full((rows.stop - rows.start, 2), -torch.inf, dtype=self.a.rows.dtype, device=self.a.rows.device)
-        found: list[tuple[Codes, Codes, Scores]] = []
+        found: list[tuple[Places, Places, Scores]] = []
         for columns in blocks(len(self.b), COLUMNS):
             if (
                 sieve is None or not columns.start or not sieve.pays()
@@ -115,7 +115,7 @@ class _Search:
 
     def _seen(
         self, tops: Tensor, rows: slice, columns: slice, tile: Tensor, hit: Tensor | None = None
-    ) -> list[tuple[Codes, Codes, Scores]]:
+    ) -> list[tuple[Places, Places, Scores]]:
         """What is open by a tile of fine scores: of these rows, or of those `hit` among them."""
         slack = 2 * self.bound
         if hit is None:
@@ -132,7 +132,7 @@ class _Search:
         r, c = np.divmod(open_, np.uint32(tile.shape[1]))
         return [(among[r], c.astype(np.int64) + columns.start, taken(tile, open_).astype(np.float64))]
 
-    def _sieved(self, tops: Tensor, rows: slice, columns: slice, sieve: Sieve) -> list[tuple[Codes, Codes, Scores]]:
+    def _sieved(self, tops: Tensor, rows: slice, columns: slice, sieve: Sieve) -> list[tuple[Places, Places, Scores]]:
         tile = sieve.tile(rows, columns)
         lowest = tops[:, 1:] - (sieve.rows[rows] + self.bound)
         hit = (tile.amax(dim=1, keepdim=True) >= lowest).flatten().nonzero().flatten()
@@ -151,7 +151,7 @@ class _Search:
         return [(i, j, scores)]
 
 
-def _raise(tops: Tensor, rows: Codes, places: Codes, scores: Scores) -> None:
+def _raise(tops: Tensor, rows: Places, places: Places, scores: Scores) -> None:
     """The two best of each of these rows, now that these scores of theirs are known too."""
     known = tops[torch.from_numpy(rows)].double().cpu().numpy()
     places = np.concatenate([places, rows, rows])
@@ -162,7 +162,9 @@ def _raise(tops: Tensor, rows: Codes, places: Codes, scores: Scores) -> None:
     tops[torch.from_numpy(rows)] = best.to(tops.dtype).to(tops.device)
 
 
-def _first_two(probes: Units, gallery: Units, places: Codes, columns: slice) -> Iterator[tuple[Codes, Codes, Scores]]:
+def _first_two(
+    probes: Units, gallery: Units, places: Places, columns: slice
+) -> Iterator[tuple[Places, Places, Scores]]:
     """The two best templates among these columns, exactly; of equal ones the first."""
     scores = probes[places] @ gallery[columns].T
     every = np.arange(len(places))

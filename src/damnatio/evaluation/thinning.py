@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from damnatio.evaluation.scanning import Codes
+from damnatio.evaluation.scanning import Places
 
 
 class Thinned:
@@ -14,7 +14,7 @@ class Thinned:
         self.most, self.share = most, 1.0
         self.i, self.j = np.zeros(0, np.int64), np.zeros(0, np.int64)
 
-    def add(self, i: Codes, j: Codes) -> None:
+    def add(self, i: Places, j: Places) -> None:
         kept = self._stays(i, j)
         self.i, self.j = np.concatenate([self.i, i[kept]]), np.concatenate([self.j, j[kept]])
         while len(self.i) > self.most:
@@ -22,12 +22,12 @@ class Thinned:
             kept = self._stays(self.i, self.j)
             self.i, self.j = self.i[kept], self.j[kept]
 
-    def among(self, i: Codes, j: Codes) -> tuple[Codes, Codes]:
+    def among(self, i: Places, j: Places) -> tuple[Places, Places]:
         """Those that may stay. What does not by now never will, so this can be asked before `add`, by many threads."""
         kept = self._stays(i, j)
         return i[kept], j[kept]
 
-    def _stays(self, i: Codes, j: Codes) -> NDArray[np.bool_]:
+    def _stays(self, i: Places, j: Places) -> NDArray[np.bool_]:
         mixed = i.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + j.astype(np.uint64)
         mixed = (mixed ^ (mixed >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)
         return (mixed >> np.uint64(32)) < np.uint64(self.share * 2**32)

@@ -16,16 +16,6 @@ from numpy.typing import NDArray
 from damnatio.metrics.verification import Scores
 
 
-def identified(own: Scores, best_other: Scores, threshold: float) -> NDArray[np.bool_]:
-    """Whether each mated search returns its own identity first and at or above the threshold."""
-    return (own > best_other) & (own >= threshold)
-
-
-def true_positive_rate(own: Scores, best_other: Scores, threshold: float) -> float:
-    """TPIR: the share of mated searches that succeed."""
-    return float(np.mean(identified(own, best_other, threshold))) if len(own) else math.nan
-
-
 def identification_curve(own: Scores, best_other: Scores, thresholds: NDArray[np.float64]) -> NDArray[np.float64]:
     """TPIR at each threshold, by one sort: only searches won at rank one can succeed."""
     if not len(own):

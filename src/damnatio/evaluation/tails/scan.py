@@ -13,7 +13,6 @@ from damnatio.evaluation.choosing import trial
 from damnatio.evaluation.scanning import (
     ANY_SCORE,
     HEAP,
-    Codes,
     Kind,
     Narrow,
     Sieve,
@@ -36,6 +35,7 @@ from damnatio.evaluation.tails.window import Window
 from damnatio.evaluation.thinning import Thinned
 from damnatio.metrics.verification import Calibration
 from damnatio.support.progress import progress
+from damnatio.support.tables import Codes
 
 TRIAL = 4
 """Tiles by which each thread tries a kind of product: some 10 to 20 ms each at d = 512, which a clock measures well.

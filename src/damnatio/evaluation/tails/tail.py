@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from damnatio.evaluation.choosing import PAIRS
-from damnatio.evaluation.scanning import ROUNDED, Codes, Kind, Narrow, Units, bound, nonmated_count
+from damnatio.evaluation.scanning import ROUNDED, Kind, Narrow, Units, bound, nonmated_count
 from damnatio.evaluation.tails import window
 from damnatio.evaluation.tails.cells import Counts
 from damnatio.evaluation.tails.scan import Scan
@@ -14,6 +14,7 @@ from damnatio.evaluation.tails.zoom import zoom
 from damnatio.evaluation.thinning import Thinned
 from damnatio.metrics.intervals import rank_of_replicates
 from damnatio.metrics.verification import Calibration, allowed_errors
+from damnatio.support.tables import Codes
 
 PILOT = 4096
 """Vectors of the pilot. Their 8 million pairs hold some 800 errors at a rate of 1e-4, and are ten tiles."""

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from damnatio.evaluation.scanning import (
     ANY_SCORE,
     GRID,
-    Codes,
     Narrow,
     Units,
     exclude,
@@ -18,6 +17,7 @@ from damnatio.evaluation.scanning import (
     workers,
 )
 from damnatio.evaluation.tails.cells import CELLS
+from damnatio.support.tables import Codes
 
 FINEST = GRID**2
 """The spacing of scores, 2^-52: a score is a sum of products of two multiples of `GRID`. In this module it is the unit,
