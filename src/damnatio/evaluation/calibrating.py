@@ -17,7 +17,7 @@ from damnatio.support.tables import codes_of
 MANTISSAS = (1, 1.25, 1.6, 2, 2.5, 3.15, 4, 5, 6.3, 8)
 CURVE_TARGETS = [round(mantissa * 10.0**power, -power + 2) for power in range(-6, 0) for mantissa in MANTISSAS]
 COARSE_TARGETS = [target for target in CURVE_TARGETS if target <= 0.1]
-"""Where the pairs are too many to be held: rates above 0.1 would cost as much as all others."""
+"""The targets of the curve where pairs are scanned: rates above 0.1 would cost as much as all others together."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,8 @@ class Calibrated:
 
 
 def calibrate_pairs(c: Comparisons, targets: Sequence[float], replicates: int) -> Calibrated:
-    """1:1, on the non-mated pairs of D: held and sorted where they are few, else scanned; the answers are the same."""
+    """1:1, on the non-mated pairs of D. Few scores are held and sorted, many pairs are scanned; the thresholds are
+    equal."""
     group = c.development
     if not group.count:
         raise DamnatioError(
@@ -76,13 +77,13 @@ def calibrate_searches(
 
 
 def _tail(scores: Scores, target: float) -> float:
-    """A bound low enough for the threshold of every replicate."""
+    """A score below the threshold of every replicate."""
     rank = min(len(scores), round(intervals.rank_of_replicates(target * len(scores))))
     return float(np.partition(scores, len(scores) - rank)[len(scores) - rank])
 
 
 def _curve(scores: Scores) -> list[Calibration]:
-    """As far down as the scores resolve."""
+    """The operating range, down to the lowest rate that the scores resolve."""
     targets = [target for target in CURVE_TARGETS if target * len(scores) >= 1]
     thresholds, attained = operating_points(scores, targets)
     return [

@@ -1,4 +1,4 @@
-"""Which vectors are compared, and the scores of these comparisons: cosines, exact on the grid of `scanning`.
+"""Templates, mated pairs and searches. Scores are cosines, exact on the grid of `scanning`.
 
 Identities are given as codes.
 """
@@ -11,7 +11,7 @@ from damnatio.support.tables import Codes, groups_of
 
 
 def templates(units: Units, codes: Codes) -> tuple[Units, Codes]:
-    """One template an identity, ascending by code: the mean of its unit vectors, normalised again."""
+    """One template per identity, ascending by code: the mean of its unit vectors, normalised again."""
     order = np.argsort(codes, kind="stable")
     present, starts = np.unique(codes[order], return_index=True)
     if not len(present):
@@ -40,8 +40,8 @@ def mated_across(codes_a: Codes, codes_b: Codes) -> tuple[Places, Places]:
 
 
 def search(probes: Units, probe_codes: Codes, gallery: Units, gallery_codes: Codes) -> tuple[Scores, Scores]:
-    """For each probe the score of its own identity's template (-inf if it has none) and the highest of any other. The
-    gallery holds one template an identity."""
+    """For each probe the score of its own identity's template (-inf if there is none) and the highest score of any
+    other template. The gallery holds one template per identity."""
     found = top_two(probes, gallery)
     a, b = mated_across(probe_codes, gallery_codes)
     own = np.full(len(probes), -np.inf)

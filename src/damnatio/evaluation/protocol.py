@@ -1,6 +1,7 @@
-"""Who meets whom: the groups of sections IV-D to IV-F of the paper, from unit vectors and the table of partitions.
+"""Who is compared with whom: the groups of sections IV-D to IV-F of the paper, from unit vectors and partitions.
 
-What is mated is few and scored here; what is non-mated is described, to be passed over once the thresholds are known.
+Mated pairs are few and are scored here. Non-mated pairs are many: they are described here, and one pass over them
+follows when the thresholds are known.
 """
 
 import math
@@ -23,9 +24,10 @@ AVERAGED = "avg(Ftr)-Fev"
 FORGET_GROUPS = (*SINGLE_GROUPS, AVERAGED)
 CROSS_GROUPS = ("FtrxFtr", "FevxFev")
 FALSE_MATCHES = {"R": "RxR", "T": "TxT", **{group: group for group in CROSS_GROUPS}}
-"""Non-mated groups whose FMR is reported, and under what name."""
+"""non-mated groups whose FMR is reported, and the name in the results"""
 SEARCH_GROUPS = {"R": "D", "T": "D", "Ftr": "D", "Fev": "Dev"}
-"""1:N groups, and the calibration of the gallery that each is searched in: `Dev` holds forget-eval templates."""
+"""1:N groups, and the calibration of the gallery that each is searched in. The gallery of `Dev` holds forget-eval
+templates."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Named(Vectors):
 
 @dataclass(frozen=True)
 class Mated:
-    """Scores of comparisons of one identity, and whose they are."""
+    """Scores, and the code of the identity that each belongs to."""
 
     scores: Scores
     subjects: Codes
@@ -47,7 +49,8 @@ class Mated:
 
 @dataclass(frozen=True)
 class Searches:
-    """Mated searches: the score of the probe's own template, the highest of any other, and whose probe it is."""
+    """Mated searches: the score of the probe's own template, the highest score of any other, and the code of the
+    probe."""
 
     own: Scores
     best: Scores
@@ -55,16 +58,16 @@ class Searches:
 
     @cached_property
     def won(self) -> Scores:
-        """The own score where the own template leads alone, else out of reach of every threshold."""
+        """The own score where the own template leads alone, else -inf, which no threshold accepts."""
         return np.where(self.own > self.best, self.own, -np.inf)
 
 
 @dataclass
 class Comparisons:
-    """What is compared under one protocol, for one model."""
+    """All comparisons of one model at one scale."""
 
     development: NonMated
-    """single images of D: what calibrates 1:1"""
+    """single images of D; they calibrate 1:1"""
     mated: dict[str, Mated]
     nonmated: dict[str, NonMated]
     searches: dict[str, Searches]
@@ -78,8 +81,8 @@ class Comparisons:
 def compare(
     units: Units, rows: NDArray[np.int64], partitions: Partitions, scale: str, most: int, seed: int
 ) -> Comparisons:
-    """All comparisons at one scale. `units[i]` is the embedding of the image at table row `rows[i]`. `most` draws so
-    many non-mated comparisons a group; 0 takes all."""
+    """All comparisons at one scale. `units[i]` is the embedding of the image at table row `rows[i]`. Of each group, at
+    most `most` non-mated comparisons are drawn; 0 takes all."""
     members = partitions.at(rows)
     names, identities = members.table["image"], members.table["identity"]
     codes, people = codes_of(identities)
@@ -89,7 +92,7 @@ def compare(
         return Named(units[mask], codes[mask], names[mask], identities[mask])
 
     def enrolled(vectors: Named) -> Named:
-        """One template an identity, by its name."""
+        """One template per identity."""
         made, whose = templates(vectors.units, vectors.codes)
         return Named(made, whose, people[whose], people[whose])
 
@@ -127,7 +130,7 @@ def compare(
         for group, probe in {**probes, "Ftr": evaluated}.items()
     }
     own, best = leave_one_out(*evaluated.pair), search(*evaluated.pair, *after)[1]
-    searches["Fev"] = _mated_searches(own, best, evaluated.codes)  # a lone image has no template that does not hold it
+    searches["Fev"] = _mated_searches(own, best, evaluated.codes)  # a single image has no other to make a template of
     alarms = {
         name: Mated(search(*development.pair, *gallery)[1], development.codes)
         for name, gallery in (("D", before), ("Dev", after))

@@ -1,4 +1,4 @@
-"""Every number of an evaluation again, from stored embeddings and the table of partitions: no model, no images."""
+"""Compute every number of an evaluation again from stored embeddings and partitions, without a model or an image."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +17,7 @@ from damnatio.support.errors import DamnatioError, nearest
 
 Blocks = Iterator[tuple[Places, Places, Scores]]
 CELLS = 1 << 22
-"""scores at once, where all are written"""
+"""so many scores are computed at once"""
 
 
 def recheck(
@@ -29,9 +29,9 @@ def recheck(
     folder: Path,
     scores: Path | None = None,
 ) -> Measured:
-    """Measure the model behind `embeddings`, an altered one if f*'s embeddings are given as `original`, and write what
-    the evaluation stage writes; and all scores of 1:1, if there is a folder for them. The recipe gives the operating
-    points, the replicates and the seed."""
+    """Measure the model behind `embeddings` and write what the evaluation stage writes. The model is an altered one if
+    f*'s embeddings are given as `original`, else it is measured as f*. With a folder for `scores`, all scores of 1:1
+    are written too. The recipe gives the operating points, the replicates and the seed."""
     partitions = Partitions.read(protocol)
     scales = partitions.scales
     scale = scale or min(scales, key=lambda name: scales[name])
@@ -64,7 +64,7 @@ def recheck(
 
 
 def write_group_scores(compared: Comparisons, folder: Path) -> None:
-    """Every comparison of every 1:1 group, mated and non-mated, as files that bob reads."""
+    """Write every comparison of every 1:1 group, mated and non-mated, to files that bob reads."""
     for group, pairing in compared.pairings.items():
         references, probes = (Side(s.names.tolist(), s.people.tolist()) for s in (pairing.first, pairing.second))
         write_scores(folder / f"{group.replace(' ', '-')}.csv", references, probes, _all_scores(pairing))

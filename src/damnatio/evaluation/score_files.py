@@ -1,8 +1,8 @@
-"""Score files: one comparison a line, in the formats of bob.bio.base, so that its tools read ours and we read theirs.
+"""Score files: one comparison per line, in the formats of bob.bio.base. Its tools read our files, and we read theirs.
 
-A `.csv` file has a header and the columns of `COLUMNS`; any other is the classic text of four columns, `claimed_id
-real_id test_label score`. A comparison is mated where both subjects are one. Comparisons of a 1:N search are those of
-one probe with every template. Both directions work by blocks: names are held once, comparisons as numbers.
+A `.csv` file has a header and the columns of `COLUMNS`. Any other file is the classic text of four columns, `claimed_id
+real_id test_label score`. A comparison is mated if both subjects are the same. A 1:N search is the comparisons of one
+probe with every template. Files are written and read by blocks: names are held once, comparisons as numbers.
 """
 
 import csv
@@ -35,7 +35,7 @@ ROWS = 1 << 16
 
 @dataclass(frozen=True)
 class Side:
-    """One side of the comparisons: images or templates by name, and whose each is."""
+    """One side of the comparisons: the names of images or templates, and the subject of each."""
 
     names: Sequence[str]
     subjects: Sequence[str]
@@ -70,9 +70,9 @@ def is_csv(path: Path) -> bool:
 
 
 def write_scores(path: Path, references: Side, probes: Side, blocks: Iterable[tuple[Places, Places, Scores]]) -> None:
-    """Write comparisons as they come: each block holds places among the references, among the probes, and scores.
+    """Write comparisons block by block. A block holds places among the references, places among the probes, and scores.
 
-    Every score is written in the fewest digits that read back to the same number.
+    Every score is written with the fewest digits that read back to the same number.
     """
     texts = [*references.names, *references.subjects, *probes.names, *probes.subjects]
     table = is_csv(path)
@@ -171,7 +171,8 @@ def _header(path: Path) -> list[str]:
 
 
 def _fault(path: Path, header: Sequence[str]) -> str:
-    """The first line at fault, in one sentence; read again slowly, since the fast reader does not number its lines."""
+    """One sentence about the first line at fault. The file is read again slowly, because the fast reader does not
+    number its lines."""
     place = header.index(SCORE)
     try:
         with path.open(newline="", encoding="utf-8") as file:

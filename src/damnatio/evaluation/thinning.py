@@ -1,4 +1,4 @@
-"""An even share of more pairs than can be kept."""
+"""A uniform share of a stream of pairs, where there are more than can be kept."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -7,8 +7,8 @@ from damnatio.evaluation.scanning import Places
 
 
 class Thinned:
-    """A uniform share of a stream of pairs, at most `most` of them. Which pairs stay depends on the pairs alone: one
-    stays while its hash is below a limit, and the limit is halved when there are too many."""
+    """A uniform share of a stream of pairs, at most `most` of them. A pair stays while its hash is below a limit, and
+    the limit is halved when there are too many. So the order of the stream does not matter."""
 
     def __init__(self, most: int = 50_000) -> None:
         self.most, self.share = most, 1.0
@@ -23,7 +23,8 @@ class Thinned:
             self.i, self.j = self.i[kept], self.j[kept]
 
     def among(self, i: Places, j: Places) -> tuple[Places, Places]:
-        """Those that may stay. What does not by now never will, so this can be asked before `add`, by many threads."""
+        """The pairs that may stay. A pair that does not stay now never will, so that many threads can ask this before
+        `add`."""
         kept = self._stays(i, j)
         return i[kept], j[kept]
 
