@@ -55,7 +55,7 @@ def trial(
 ) -> tuple[T, int]:
     """(kind, done): the kind that should do the rest of the job, and how many pieces are done.
 
-    `run(kind, start, stop)` does these pieces. `prepare(kind)` comes before it and is not timed, because it is then done
+    `run(kind, start, stop)` does these pieces. `prepare(kind)` comes first and is not timed, because it is then done
     whatever is chosen. The first of `kinds` is the usual one. Each kind does up to `size` of the job's `pieces`.
     """
     size = min(size, pieces // SHARE)
