@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from scipy.stats import wasserstein_distance
 from sklearn.metrics import roc_curve
 
-from damnatio.evaluation import choosing, scanning, searching, tails
+from damnatio.evaluation import choosing, scanning, searching
 from damnatio.evaluation.scanning import Kind, Narrow, Units, on_grid
 from damnatio.evaluation.searching import top_two
-from damnatio.evaluation.tails import scan_tail
+from damnatio.evaluation.tails import scan, scan_tail, tail, zoom
 from damnatio.metrics.distributions import Sample, wasserstein1
 from damnatio.metrics.verification import threshold_at
 
@@ -91,7 +91,7 @@ def bare_product(a: torch.Tensor, b: torch.Tensor) -> Callable[[], None]:
 @contextmanager
 def replaced(name: str, made: Callable[..., Any]) -> Iterator[None]:
     """A function of the scans, by another wherever it is called."""
-    modules = [module for module in (scanning, searching, tails) if hasattr(module, name)]
+    modules = [module for module in (scanning, searching, tail, scan, zoom) if hasattr(module, name)]
     before = [getattr(module, name) for module in modules]
     for module in modules:
         setattr(module, name, made)

@@ -14,9 +14,12 @@ import history
 import numpy as np
 import torch
 
-from damnatio.evaluation.comparing import NonMated, leave_one_out, mated_across, search, templates
-from damnatio.evaluation.scanning import Codes, Units, dots, on_grid
-from damnatio.evaluation.tails import nonmated_count, scan_tail
+from damnatio.evaluation.comparing import leave_one_out, mated_across, search, templates
+from damnatio.evaluation.nonmated import nonmated_pairs
+from damnatio.evaluation.pairings import Vectors, Within
+from damnatio.evaluation.scanning import Units, dots, nonmated_count, on_grid
+from damnatio.evaluation.tails import scan_tail
+from damnatio.support.tables import Codes
 
 FULL = {
     "development images": 700_000,
@@ -75,10 +78,13 @@ def parts(w: World) -> dict[str, tuple[int, Callable[[], object]]]:
         "search, mated probes": (len(w.test[1]) * len(gallery[1]), lambda: search(*w.test, *gallery)),
         "leave-one-out templates": (len(w.forget[1]), lambda: leave_one_out(*w.forget)),
         "mated forget pairs": (len(a), lambda: dots(w.forget[0], a, w.forget[0], b)),
-        "non-mated test pairs, distribution": (nonmated_count(w.test[1]), lambda: NonMated(w.test).spread((0.1,))),
+        "non-mated test pairs, distribution": (
+            nonmated_count(w.test[1]),
+            lambda: nonmated_pairs(Within(Vectors(*w.test))).spread((0.1,)),
+        ),
         "non-mated forget pairs, distribution": (
             nonmated_count(w.forget[1]),
-            lambda: NonMated(w.forget).spread((0.1,)),
+            lambda: nonmated_pairs(Within(Vectors(*w.forget))).spread((0.1,)),
         ),
     }
 

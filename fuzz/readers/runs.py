@@ -13,7 +13,7 @@ from safetensors.numpy import save
 
 from damnatio.embedding import load_embeddings
 from damnatio.evaluation.rechecking import Setup, recheck
-from damnatio.evaluation.score_files import read_scores, searches
+from damnatio.evaluation.score_files import read_scores
 from damnatio.faces.base import Faces
 from damnatio.faces.folder import Folder
 from damnatio.recipe import files as recipes
@@ -149,7 +149,7 @@ def _four_columns(folder: Path) -> list[bytes]:
 
 
 def _read_scores(path: Path) -> None:
-    searches(read_scores(path))
+    read_scores(path)
 
 
 @cache

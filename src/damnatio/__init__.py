@@ -104,14 +104,13 @@ def evaluate(
     The recipe gives the operating points, the replicates and the seed. `original` holds the embeddings of f*, for an
     altered model; without it the embeddings are measured as those of f*.
     """
-    from damnatio.evaluation.measuring import Result
     from damnatio.evaluation.rechecking import Setup, recheck, reference
     from damnatio.recipe.files import load
 
     loaded = load(os.fspath(recipe), overrides)
     setup = Setup(partitions=_path(partitions), seed=loaded.seed, settings=loaded.evaluate, scale=scale)
     of_original = None if original is None else reference(_path(original), setup)
-    return [Result(*row) for row in recheck(_path(embeddings), setup, original=of_original).rows]
+    return recheck(_path(embeddings), setup, original=of_original).results
 
 
 def load_model(path: AnyPath, **model_settings: Any) -> "tuple[nn.Module, Card]":

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from damnatio.evaluation import calibrating, scanning, tails
+from damnatio.evaluation import nonmated, scanning
 from damnatio.evaluation.calibrating import (
     COARSE_TARGETS,
     CURVE_TARGETS,
@@ -11,11 +11,14 @@ from damnatio.evaluation.calibrating import (
     calibrate_pairs,
     calibrate_searches,
 )
-from damnatio.evaluation.comparing import NonMated
+from damnatio.evaluation.nonmated import Drawn, NonMated, Streamed, nonmated_pairs
+from damnatio.evaluation.pairings import Vectors, Within
 from damnatio.evaluation.protocol import Comparisons, Mated
-from damnatio.evaluation.scanning import Codes, Units, on_grid
+from damnatio.evaluation.scanning import Units, on_grid
+from damnatio.evaluation.tails import window
 from damnatio.metrics import intervals
 from damnatio.metrics.verification import Calibration, acceptance_rate, threshold_at
+from damnatio.support.tables import Codes
 
 TARGETS = (0.002, 0.01, 0.1)
 
@@ -32,24 +35,30 @@ def development(seed: int, steps: float = 0.0) -> tuple[Units, Codes]:
 
 
 def calibrated(seed: int, steps: float, replicates: int = 25, most: int = 0) -> tuple[NonMated, Calibrated]:
-    group = NonMated(development(seed, steps), None, most, np.random.default_rng(seed))
+    pairing = Within(Vectors(*development(seed, steps)))
+    group = nonmated_pairs(pairing, most, np.random.default_rng(seed))
     return group, calibrate_pairs(Comparisons(group, {}, {}, {}, {}, {}, seed=3), TARGETS, replicates)
+
+
+def threshold(found: Calibrated, target: float) -> float:
+    return next(point.threshold for point in found.points if point.target == target)
 
 
 @pytest.mark.parametrize("steps", [0.0, 1.0])
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("cap", [200, tails.CAP])
+@pytest.mark.parametrize("cap", [200, window.CAP])
 def test_points_are_the_same_held_and_scanned(
     seed: int, steps: float, cap: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     group, held = calibrated(seed, steps)
-    monkeypatch.setattr(calibrating, "HELD", 0)
-    monkeypatch.setattr(tails, "CAP", cap)
+    monkeypatch.setattr(nonmated, "HELD", 0)
+    monkeypatch.setattr(window, "CAP", cap)
     monkeypatch.setattr(scanning, "ROWS", 16)
-    _, scanned = calibrated(seed, steps)
+    streamed, scanned = calibrated(seed, steps)
+    assert isinstance(streamed, Streamed)
     assert scanned.points == held.points
     for target in TARGETS:
-        assert held.threshold(target) == threshold_at(group.scores, target)
+        assert threshold(held, target) == threshold_at(group.scores, target)
         assert np.array_equal(scanned.replicates[target], held.replicates[target])
     assert {point.target for point in scanned.curve} <= set(COARSE_TARGETS)
     for point in [*held.curve, *scanned.curve]:
@@ -66,35 +75,36 @@ def test_curve_of_held_scores_goes_as_far_down_as_they_resolve() -> None:
 
 def test_thresholds_of_replicates_are_those_of_repeated_people() -> None:
     group, found = calibrated(1, 1.0, replicates=10)
-    people = np.unique(group.codes)
+    people = np.unique(group.first.codes)
     draws = intervals.draw_subjects(len(people), 10, np.random.default_rng([3, 8, 0]))
     for target in TARGETS:
-        for replicate, threshold in enumerate(found.replicates[target]):
+        for replicate, found_threshold in enumerate(found.replicates[target]):
             times = dict(zip(people.tolist(), draws[replicate].astype(int).tolist(), strict=True))
             scores = []
-            for i, a in enumerate(group.codes.tolist()):
-                for j, b in enumerate(group.codes.tolist()):
+            for i, a in enumerate(group.first.codes.tolist()):
+                for j, b in enumerate(group.first.codes.tolist()):
                     if i < j and a != b:
-                        scores += [float(group.units[i] @ group.units[j])] * (times[a] * times[b])
-            assert threshold == threshold_at(np.array(scores), target)
+                        scores += [float(group.first.units[i] @ group.first.units[j])] * (times[a] * times[b])
+            assert found_threshold == threshold_at(np.array(scores), target)
 
 
 def test_thresholds_of_searches_are_those_of_repeated_people() -> None:
     rng = np.random.default_rng(0)
     alarms = Mated(rng.normal(0, 0.3, 80).round(1), rng.integers(0, 12, 80) * 3)
-    found = calibrate_searches(alarms, TARGETS, 15, np.random.default_rng(7))
+    found = calibrate_searches("D", alarms, TARGETS, 15, np.random.default_rng(7))
     people = np.unique(alarms.subjects)
     draws = intervals.draw_subjects(len(people), 15, np.random.default_rng(7))
     for target in TARGETS:
-        assert found.threshold(target) == threshold_at(alarms.scores, target)
-        for replicate, threshold in enumerate(found.replicates[target]):
+        assert threshold(found, target) == threshold_at(alarms.scores, target)
+        for replicate, found_threshold in enumerate(found.replicates[target]):
             times = dict(zip(people.tolist(), draws[replicate].astype(int).tolist(), strict=True))
             scores = [[s] * times[who] for s, who in zip(alarms.scores, alarms.subjects.tolist(), strict=True)]
-            assert threshold == threshold_at(np.concatenate(scores), target)
+            assert found_threshold == threshold_at(np.concatenate(scores), target)
 
 
 def test_drawn_pairs_calibrate_as_they_are() -> None:
     group, found = calibrated(2, 0.0, most=300)
+    assert isinstance(group, Drawn)
     assert group.count == 300
     for point in found.points:
         assert point.threshold == threshold_at(group.scores, point.target)
@@ -113,7 +123,7 @@ def test_no_replicates_leave_the_points_alone() -> None:
 
 def test_target_beyond_the_set_is_said_to_be() -> None:
     scores = np.arange(50) / 50
-    beyond, few = calibrate_searches(Mated(scores, np.arange(50)), [0.01, 0.1], 0, np.random.default_rng(0)).points
+    beyond, few = calibrate_searches("D", Mated(scores, np.arange(50)), [0.01, 0.1], 0, np.random.default_rng(0)).points
     assert beyond.warning == "0.01 cannot be resolved on 50 comparisons (at least 100 are needed)"
     assert beyond.accepted == 0
     assert few.accepted == 5

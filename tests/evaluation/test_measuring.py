@@ -1,8 +1,9 @@
-"""Every number of an evaluation against a second implementation: Python loops over single images."""
+"""Every number of an evaluation against the second implementation in naive.py."""
 
+import ast
 import json
 import math
-from itertools import pairwise
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -10,23 +11,19 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from damnatio.evaluation import calibrating, comparing
-from damnatio.evaluation.measuring import Measured, Row, measure, reference_from, reference_of, write
+import damnatio
+from damnatio import evaluation
+from damnatio.evaluation import nonmated
+from damnatio.evaluation.measuring import COLUMNS, Measured, Result, measure, reference_from, reference_of, write
 from damnatio.evaluation.protocol import Comparisons, compare
-from damnatio.evaluation.scanning import on_grid
-from damnatio.metrics.identification import true_positive_rate
 from damnatio.metrics.verification import acceptance_rate, threshold_at
 from damnatio.partitions import Partitions, draw
 from damnatio.recipe.schema import PartitionSettings
 from damnatio.support.errors import DamnatioError
 from damnatio.support.tables import Table
-
-Vector = NDArray[np.float64]
-Key = tuple[str, str, float | None, str]
-Results = dict[Key, tuple[float, int]]
+from tests.evaluation.naive import TARGETS, Naive, Results, Vector, share
 
 SCALES = {"S1": 2, "S2": 4}
-TARGETS = (0.01, 0.1)
 ALL = 1_000_000
 DIM = 5
 COUNTS = PartitionSettings(
@@ -58,224 +55,14 @@ def compared(table: Table, units: Vector, rows: NDArray[np.int64], scale: str) -
     return compare(units, rows, Partitions(table, SCALES), scale, ALL, seed=1)
 
 
-def keyed(rows: list[Row]) -> Results:
+def keyed(found: list[Result]) -> Results:
     results: Results = {}
-    for task, group, point, metric, value, count, *_ in rows:
-        key = (task, group, None if math.isnan(point) else point, metric)
+    for result in found:
+        point = None if math.isnan(result.operating_point) else result.operating_point
+        key = (result.task, result.group, point, result.metric)
         assert key not in results, f"{key} is given twice"
-        results[key] = value, count
+        results[key] = result.value, result.count
     return results
-
-
-# --- the second implementation ---------------------------------------------------------------------------------------
-
-
-def dot(a: Vector, b: Vector) -> float:
-    return sum(float(x) * float(y) for x, y in zip(a, b, strict=True))
-
-
-def template(vectors: list[Vector]) -> Vector:
-    mean = sum(vectors, np.zeros(len(vectors[0]))) / len(vectors)
-    return on_grid(mean / math.sqrt(dot(mean, mean)))
-
-
-def naive_threshold(scores: list[float], target: float) -> float:
-    candidates = [*scores, math.nextafter(max(scores), math.inf)]
-    return min(c for c in candidates if sum(s >= c for s in scores) / len(scores) <= target)
-
-
-def naive_equal_error(mated: list[float], nonmated: list[float]) -> float:
-    candidates = sorted({*mated, *nonmated, math.nextafter(max([*mated, *nonmated]), math.inf)})
-    rates = [(share([s < c for s in mated]), share([s >= c for s in nonmated])) for c in candidates]
-    missed, false = min(rates, key=lambda pair: abs(pair[0] - pair[1]))
-    return (missed + false) / 2
-
-
-def share(successes: list[bool]) -> float:
-    return sum(successes) / len(successes) if successes else math.nan
-
-
-def naive_w1(a: list[float], b: list[float]) -> float:
-    if not a or not b:
-        return math.nan
-    places = sorted([*a, *b])
-    area = 0.0
-    for left, right in pairwise(places):
-        area += (right - left) * abs(sum(x <= left for x in a) / len(a) - sum(x <= left for x in b) / len(b))
-    return area
-
-
-class Naive:
-    """The protocol of docs/protocol.md, one image at a time."""
-
-    def __init__(self, table: Table, units: Vector, rows: NDArray[np.int64], scale: str) -> None:
-        of_row = {int(row): unit for row, unit in zip(rows, on_grid(units), strict=True)}
-        inside = {"S1"} if scale == "S1" else {"S1", "S2"}
-        self.sets: dict[str, dict[str, list[Vector]]] = {}
-        for row in table.rows():
-            part, role, name = row["partition"], row["role"], row["identity"]
-            if part == "F" and role in ("train", "eval") and row["scale"] in inside:
-                self._add(f"F {role}", name, of_row[row["row"]])
-            elif part == "T" or (part == "R" and row["control"]):
-                self._add(f"{part} {role}", name, of_row[row["row"]])
-                self._add(part, name, of_row[row["row"]])
-            elif part in ("D", "G"):
-                self._add(part, name, of_row[row["row"]])
-        self.mated: dict[str, list[tuple[str, float]]] = {
-            "R": self._template_mated("R enrol", "R probe"),
-            "T": self._template_mated("T enrol", "T probe"),
-            "Ftr-Ftr": self._pairs_within("F train"),
-            "Ftr-Fev": self._pairs_between("F train", "F eval"),
-            "Fev-Fev": self._pairs_within("F eval"),
-            "avg(Ftr)-Fev": self._template_mated("F train", "F eval"),
-        }
-        self.nonmated = {
-            "D": self._single_nonmated("D"),
-            "T single": self._single_nonmated("T"),
-            "RxR": self._template_nonmated("R enrol", "R probe"),
-            "TxT": self._template_nonmated("T enrol", "T probe"),
-            "FtrxFtr": self._single_nonmated("F train"),
-            "FevxFev": self._single_nonmated("F eval"),
-        }
-
-    def _add(self, group: str, name: str, unit: Vector) -> None:
-        self.sets.setdefault(group, {}).setdefault(name, []).append(unit)
-
-    def of(self, group: str) -> dict[str, list[Vector]]:
-        return self.sets.get(group, {})
-
-    def _pairs_within(self, group: str) -> list[tuple[str, float]]:
-        pairs = []
-        for name, images in self.of(group).items():
-            for i in range(len(images)):
-                for j in range(i + 1, len(images)):
-                    pairs.append((name, dot(images[i], images[j])))
-        return pairs
-
-    def _pairs_between(self, first: str, second: str) -> list[tuple[str, float]]:
-        return [
-            (name, dot(a, b))
-            for name, images in self.of(first).items()
-            for a in images
-            for b in self.of(second).get(name, [])
-        ]
-
-    def _template_mated(self, enrolled: str, probes: str) -> list[tuple[str, float]]:
-        return [
-            (name, dot(template(images), probe))
-            for name, images in self.of(enrolled).items()
-            for probe in self.of(probes).get(name, [])
-        ]
-
-    def _template_nonmated(self, enrolled: str, probes: str) -> list[float]:
-        return [
-            dot(template(images), probe)
-            for name, images in self.of(enrolled).items()
-            for other, others in self.of(probes).items()
-            if other != name
-            for probe in others
-        ]
-
-    def _single_nonmated(self, group: str) -> list[float]:
-        names = sorted(self.of(group))
-        return [
-            dot(a, b)
-            for place, name in enumerate(names)
-            for other in names[place + 1 :]
-            for a in self.of(group)[name]
-            for b in self.of(group)[other]
-        ]
-
-    def gallery(self, forget: str) -> dict[str, Vector]:
-        groups = ("R enrol", "T enrol", forget, "G")
-        return {name: template(images) for group in groups for name, images in self.of(group).items()}
-
-    def search(self, probe: Vector, name: str, gallery: dict[str, Vector], own: Vector | None) -> tuple[float, float]:
-        others = [dot(probe, vector) for other, vector in gallery.items() if other != name]
-        return (dot(probe, own) if own is not None else -math.inf), max(others)
-
-    def searches(self, group: str) -> list[tuple[float, float]]:
-        gallery = self.gallery("F eval" if group == "Fev" else "F train")
-        found = []
-        for name, probes in self.of({"R": "R probe", "T": "T probe"}.get(group, "F eval")).items():
-            for place, probe in enumerate(probes):
-                if group == "Fev":
-                    others = [image for i, image in enumerate(probes) if i != place]
-                    own = template(others) if others else None
-                else:
-                    own = gallery.get(name)
-                if own is not None:
-                    found.append(self.search(probe, name, gallery, own))
-        return found
-
-    def alarms(self, forget: str) -> list[float]:
-        gallery = self.gallery(forget)
-        return [max(dot(image, t) for t in gallery.values()) for images in self.of("D").values() for image in images]
-
-    def thresholds(self) -> dict[tuple[str, str, float], float]:
-        scores = {
-            ("1:1", "D"): self.nonmated["D"],
-            ("1:N", "D"): self.alarms("F train"),
-            ("1:N", "Dev"): self.alarms("F eval"),
-        }
-        return {(*key, target): naive_threshold(values, target) for key, values in scores.items() for target in TARGETS}
-
-    def results(self, reference: "Naive") -> Results:
-        results: Results = {}
-        own, fixed = self.thresholds(), reference.thresholds()
-        calibration = {
-            ("1:1", "D", "FMR"): self.nonmated["D"],
-            ("1:N", "D", "FPIR"): self.alarms("F train"),
-            ("1:N", "Dev", "FPIR"): self.alarms("F eval"),
-        }
-        for target in TARGETS:
-            for (task, group, rate), scores in calibration.items():
-                threshold = own[task, group, target]
-                results[task, group, target, "threshold"] = threshold, len(scores)
-                results[task, group, target, rate] = share([s >= threshold for s in scores]), len(scores)
-            for thresholds, suffix in ((own, ""), (fixed, "_fixed")):
-                threshold = thresholds["1:1", "D", target]
-                for group, pairs in self.mated.items():
-                    rate_ = share([score >= threshold for _, score in pairs])
-                    results["1:1", group, target, f"TMR{suffix}"] = rate_, len(pairs)
-                for group in ("RxR", "TxT", "FtrxFtr", "FevxFev"):
-                    scores = self.nonmated[group]
-                    results["1:1", group, target, f"FMR{suffix}"] = share([s >= threshold for s in scores]), len(scores)
-                for group in ("R", "T", "Ftr", "Fev"):
-                    limit = thresholds["1:N", "Dev" if group == "Fev" else "D", target]
-                    won = [mine >= limit and not other >= mine for mine, other in self.searches(group)]
-                    results["1:N", group, target, f"TPIR{suffix}"] = share(won), len(won)
-            results |= self._weakly_forgotten(own["1:1", "D", target], target)
-        results |= self._distances(reference)
-        return results
-
-    def _weakly_forgotten(self, threshold: float, target: float) -> Results:
-        groups = {group: self.mated[group] for group in ("Ftr-Ftr", "Ftr-Fev", "Fev-Fev")}
-        groups["F"] = [pair for pairs in groups.values() for pair in pairs]
-        results: Results = {}
-        for group, pairs in groups.items():
-            unlinked = []
-            for person in {name for name, _ in pairs}:
-                unlinked.append(all(score < threshold for name, score in pairs if name == person))
-            results["1:1", group, target, "weakly_forgotten"] = share(unlinked), len(unlinked)
-        return results
-
-    def _distances(self, reference: "Naive") -> Results:
-        results: Results = {}
-        for group in ("Ftr-Ftr", "Ftr-Fev", "Fev-Fev", "avg(Ftr)-Fev"):
-            scores = [score for _, score in self.mated[group]]
-            like = self.nonmated["TxT" if group == "avg(Ftr)-Fev" else "T single"]
-            results["1:1", group, None, "W1"] = naive_w1(scores, like), len(scores)
-        mated, before = [s for _, s in self.mated["R"]], [s for _, s in reference.mated["R"]]
-        moved = naive_w1(mated, before), naive_w1(self.nonmated["RxR"], reference.nonmated["RxR"])
-        counts = len(mated), len(self.nonmated["RxR"])
-        results["1:1", "R", None, "deformation"] = moved[0], counts[0]
-        results["1:1", "RxR", None, "deformation"] = moved[1], counts[1]
-        results["1:1", "R", None, "footprint"] = sum(moved), sum(counts)
-        for group in ("R", "T"):
-            own = [score for _, score in self.mated[group]]
-            results["1:1", group, None, "EER"] = naive_equal_error(own, self.nonmated[f"{group}x{group}"]), len(own)
-        return results
 
 
 def assert_same(results: Results, naive: Results) -> None:
@@ -293,9 +80,9 @@ def assert_same(results: Results, naive: Results) -> None:
 def test_every_result_of_the_original_model_against_loops(scale: str, seed: int) -> None:
     table = partitions(seed)
     embedded = random_units(table, seed)
-    rows = measure(compared(table, *embedded, scale), TARGETS, None).rows
+    results = measure(compared(table, *embedded, scale), TARGETS, None).results
     naive = Naive(table, *embedded, scale)
-    assert_same(keyed(rows), naive.results(reference=naive))
+    assert_same(keyed(results), naive.results(reference=naive))
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -304,13 +91,13 @@ def test_every_result_of_an_altered_model_against_loops(scale: str) -> None:
     table = partitions()
     original, altered = random_units(table, 3), random_units(table, 4)
     reference = reference_from(measure(compared(table, *original, scale), TARGETS, None))
-    rows = measure(compared(table, *altered, scale), TARGETS, reference).rows
-    assert_same(keyed(rows), Naive(table, *altered, scale).results(reference=Naive(table, *original, scale)))
+    results = measure(compared(table, *altered, scale), TARGETS, reference).results
+    assert_same(keyed(results), Naive(table, *altered, scale).results(reference=Naive(table, *original, scale)))
 
 
 def test_original_model_has_no_footprint_and_its_own_thresholds_are_the_fixed_ones() -> None:
     table = partitions()
-    results = keyed(measure(compared(table, *random_units(table, 1), "S2"), TARGETS, None).rows)
+    results = keyed(measure(compared(table, *random_units(table, 1), "S2"), TARGETS, None).results)
     assert results["1:1", "R", None, "footprint"][0] == 0
     for (task, group, point, metric), value in results.items():
         if metric.endswith("_fixed"):
@@ -320,7 +107,7 @@ def test_original_model_has_no_footprint_and_its_own_thresholds_are_the_fixed_on
 def test_results_of_the_groups_differ_at_the_two_scales_only_where_forget_images_take_part() -> None:
     table = partitions()
     embedded = random_units(table, 1)
-    small, large = (keyed(measure(compared(table, *embedded, scale), TARGETS, None).rows) for scale in ("S1", "S2"))
+    small, large = (keyed(measure(compared(table, *embedded, scale), TARGETS, None).results) for scale in ("S1", "S2"))
     for key in small:
         if key[0] == "1:1" and key[1] in ("R", "T", "RxR", "TxT", "D"):
             assert small[key] == large[key]
@@ -354,10 +141,10 @@ def test_evaluation_at_the_small_scale_does_not_see_identities_of_the_large_one(
     assert outside.any()
     moved = units.copy()
     moved[outside] = random_units(table, 2)[0][outside]
-    before, after = (keyed(measure(compared(table, u, rows, "S1"), TARGETS, None).rows) for u in (units, moved))
+    before, after = (keyed(measure(compared(table, u, rows, "S1"), TARGETS, None).results) for u in (units, moved))
     for key in before:
         assert before[key] == pytest.approx(after[key], nan_ok=True), key
-    large = [keyed(measure(compared(table, u, rows, "S2"), TARGETS, None).rows) for u in (units, moved)]
+    large = [keyed(measure(compared(table, u, rows, "S2"), TARGETS, None).results) for u in (units, moved)]
     assert large[0]["1:1", "Ftr-Ftr", 0.1, "TMR"] != large[1]["1:1", "Ftr-Ftr", 0.1, "TMR"]
 
 
@@ -398,7 +185,7 @@ def test_identity_without_an_eval_image_contributes_forget_train_comparisons_onl
     assert code not in scores.mated["Ftr-Fev"].subjects
     assert code not in scores.mated["Fev-Fev"].subjects
     naive = Naive(table, *embedded, "S2")
-    assert_same(keyed(measure(scores, TARGETS, None).rows), naive.results(reference=naive))
+    assert_same(keyed(measure(scores, TARGETS, None).results), naive.results(reference=naive))
 
 
 def test_lone_eval_image_is_searched_in_the_train_gallery_only() -> None:
@@ -415,7 +202,7 @@ def test_lone_eval_image_is_searched_in_the_train_gallery_only() -> None:
     assert len(scores.searches["Ftr"].own) == probes
     assert len(scores.searches["Fev"].own) == probes - len(lone) < probes
     naive = Naive(table, *embedded, "S2")
-    assert_same(keyed(measure(scores, TARGETS, None).rows), naive.results(reference=naive))
+    assert_same(keyed(measure(scores, TARGETS, None).results), naive.results(reference=naive))
 
 
 def test_probe_without_a_template_in_the_gallery_is_no_mated_search() -> None:
@@ -427,7 +214,7 @@ def test_probe_without_a_template_in_the_gallery_is_no_mated_search() -> None:
     evaluated = (table["role"] == "eval") & (table["partition"] == "F")
     assert len(scores.searches["Ftr"].own) == int((evaluated & (table["identity"] != person)).sum())
     naive = Naive(table, *embedded, "S2")
-    assert_same(keyed(measure(scores, TARGETS, None).rows), naive.results(reference=naive))
+    assert_same(keyed(measure(scores, TARGETS, None).results), naive.results(reference=naive))
 
 
 def test_group_without_a_comparison_has_no_rate_and_a_count_of_zero() -> None:
@@ -435,7 +222,7 @@ def test_group_without_a_comparison_has_no_rate_and_a_count_of_zero() -> None:
     table = partitions()
     table = with_roles(table, set(forget_identities(table)), "train")
     embedded = random_units(table, 1)
-    results = keyed(measure(compared(table, *embedded, "S2"), TARGETS, None).rows)
+    results = keyed(measure(compared(table, *embedded, "S2"), TARGETS, None).results)
     empty = [("1:1", group, "TMR") for group in ("Ftr-Fev", "Fev-Fev", "avg(Ftr)-Fev")]
     empty += [("1:1", "FevxFev", "FMR"), ("1:N", "Ftr", "TPIR"), ("1:N", "Fev", "TPIR")]
     empty += [("1:1", "Ftr-Fev", "weakly_forgotten"), ("1:1", "Fev-Fev", "weakly_forgotten")]
@@ -455,7 +242,7 @@ def test_evaluation_without_distractors() -> None:
     table = table.with_columns(partition=parts)
     embedded = random_units(table, 1)
     naive = Naive(table, *embedded, "S2")
-    results = keyed(measure(compared(table, *embedded, "S2"), TARGETS, None).rows)
+    results = keyed(measure(compared(table, *embedded, "S2"), TARGETS, None).results)
     assert_same(results, naive.results(reference=naive))
 
 
@@ -466,7 +253,7 @@ def test_collapsed_model_identifies_and_verifies_nobody() -> None:
     for seed in range(5):
         vector = np.random.default_rng(seed).normal(size=DIM)
         units = np.tile(vector / np.linalg.norm(vector), (len(rows), 1))
-        results = keyed(measure(compared(table, units, rows, "S2"), TARGETS, None).rows)
+        results = keyed(measure(compared(table, units, rows, "S2"), TARGETS, None).results)
         rates = {key: value for key, (value, _) in results.items() if key[3] in ("TMR", "FMR", "TPIR", "FPIR")}
         assert rates == dict.fromkeys(rates, 0.0)
 
@@ -511,15 +298,20 @@ def written(folder: Path, scale: str = "S2") -> tuple[Comparisons, Measured]:
 
 def test_files_hold_the_results_the_warnings_and_the_reference(tmp_path: Path) -> None:
     scores, found = written(tmp_path)
-    read: list[Any] = [tuple(row.values()) for row in Table.read(tmp_path / "results.parquet").rows()]
-    assert_equal(read, found.rows)
+    table = Table.read(tmp_path / "results.parquet")
+    assert tuple(table.columns) == COLUMNS
+    read = [Result(**row) for row in table.rows()]
+    assert_equal(read, found.results)
     assert json.loads((tmp_path / "warnings.json").read_text()) == found.warnings
     reference = reference_of(tmp_path)
     for sample, values in ((reference.mated, scores.mated["R"]), (reference.nonmated, scores.nonmated["R"])):
         assert np.array_equal(np.repeat(sample.values, sample.counts), np.sort(values.scores))
         assert sample.error == 0
-    own = {(t, g, p): value for t, g, p, metric, value, *_ in found.rows if metric == "threshold"}
-    assert reference.thresholds == own
+    own = [result for result in found.results if result.metric == "threshold"]
+    assert len(reference.thresholds) == len(found.thresholds) == len(own)
+    for result in own:
+        for thresholds in (reference.thresholds, found.thresholds):
+            assert thresholds.of(result.task, result.group, result.operating_point).value == result.value
 
 
 def test_curves_agree_with_the_single_operating_points(tmp_path: Path) -> None:
@@ -534,7 +326,8 @@ def test_curves_agree_with_the_single_operating_points(tmp_path: Path) -> None:
             rate = acceptance_rate(scores.mated[group].scores, row["threshold"])
         else:
             calibration = scores.alarms["Dev" if group == "Fev" else "D"].scores
-            rate = true_positive_rate(scores.searches[group].own, scores.searches[group].best, row["threshold"])
+            found = zip(scores.searches[group].own, scores.searches[group].best, strict=True)
+            rate = share([own >= row["threshold"] and own > best for own, best in found])
         assert row["threshold"] == threshold_at(calibration, row["target"])
         assert row["attained"] == acceptance_rate(calibration, row["threshold"]) <= row["target"]
         assert row["rate"] == rate
@@ -543,37 +336,35 @@ def test_curves_agree_with_the_single_operating_points(tmp_path: Path) -> None:
 # --- intervals -------------------------------------------------------------------------------------------------------
 
 
-def assert_equal(rows: list[Row], others: list[Row]) -> None:
-    """All eleven columns, and no number for no number."""
-    assert [row[:4] for row in rows if row[2] == row[2]] == [row[:4] for row in others if row[2] == row[2]]
-    assert len(rows) == len(others)
-    for row, other in zip(rows, others, strict=True):
-        assert row[:2] == other[:2]
-        assert row[3] == other[3]
-        assert np.array_equal(np.array(row[4:], float), np.array(other[4:], float), equal_nan=True), row
+def assert_equal(results: list[Result], others: list[Result]) -> None:
+    """In all eleven fields; NaN equals NaN."""
+    assert len(results) == len(others)
+    for result, other in zip(results, others, strict=True):
+        pairs = zip(astuple(result), astuple(other), strict=True)
+        assert all(a == b or (a != a and b != b) for a, b in pairs), (result, other)
 
 
 def test_intervals_stand_beside_rates_and_nowhere_else() -> None:
     table = partitions()
-    rows = measure(compared(table, *random_units(table, 1), "S2"), TARGETS, None, replicates=60).rows
+    results = measure(compared(table, *random_units(table, 1), "S2"), TARGETS, None, replicates=60).results
     resampled = ("TMR", "FMR", "TPIR", "weakly_forgotten")
-    for task, group, point, metric, value, count, subjects, low, high, wilson_low, wilson_high in rows:
-        if metric in ("threshold", "W1", "deformation", "footprint", "EER"):
-            assert all(math.isnan(end) for end in (low, high, wilson_low, wilson_high))
+    for r in results:
+        if r.metric in ("threshold", "W1", "deformation", "footprint", "EER"):
+            assert all(math.isnan(end) for end in (r.low, r.high, r.wilson_low, r.wilson_high))
             continue
-        assert wilson_low <= value <= wilson_high
-        if metric.removesuffix("_fixed") in resampled and group != "D":
-            assert 0 < subjects <= count
-            assert 0 <= low <= high <= 1, (task, group, point, metric)
+        assert r.wilson_low <= r.value <= r.wilson_high
+        if r.metric.removesuffix("_fixed") in resampled and r.group != "D":
+            assert 0 < r.subjects <= r.count
+            assert 0 <= r.low <= r.high <= 1, r
         else:
-            assert math.isnan(low)
-            assert math.isnan(high)
+            assert math.isnan(r.low)
+            assert math.isnan(r.high)
 
 
 def test_subjects_are_the_people_behind_a_rate() -> None:
     table = partitions()
-    rows = measure(compared(table, *random_units(table, 1), "S2"), TARGETS, None).rows
-    people = {(task, group): subjects for task, group, _, _, _, _, subjects, *_ in rows if subjects}
+    results = measure(compared(table, *random_units(table, 1), "S2"), TARGETS, None).results
+    people = {(result.task, result.group): result.subjects for result in results if result.subjects}
     kept = Naive(table, *random_units(table, 1), "S2")
     assert people["1:1", "T"] == len(kept.of("T"))
     assert people["1:1", "FtrxFtr"] == len(kept.of("F train"))
@@ -583,10 +374,10 @@ def test_subjects_are_the_people_behind_a_rate() -> None:
 def test_replicates_change_no_number_but_the_intervals() -> None:
     table = partitions()
     scores = compared(table, *random_units(table, 1), "S2")
-    without, with_ = (measure(scores, TARGETS, None, replicates).rows for replicates in (0, 10))
+    without, with_ = (measure(scores, TARGETS, None, replicates).results for replicates in (0, 10))
     assert_same(keyed(with_), keyed(without))
-    assert all(math.isnan(row[7]) and math.isnan(row[8]) for row in without)
-    again = measure(compared(table, *random_units(table, 1), "S2"), TARGETS, None, 10).rows
+    assert all(math.isnan(result.low) and math.isnan(result.high) for result in without)
+    again = measure(compared(table, *random_units(table, 1), "S2"), TARGETS, None, 10).results
     assert_equal(again, with_)
 
 
@@ -594,9 +385,9 @@ def test_collapsed_model_has_intervals_of_no_width() -> None:
     table = partitions()
     rows = Partitions(table, SCALES).evaluated()
     units = np.tile(np.full(4, 0.5), (len(rows), 1))
-    for row in measure(compared(table, units, rows, "S2"), TARGETS, None, replicates=10).rows:
-        if row[3] in ("TMR", "FMR", "TPIR") and row[1] != "D":
-            assert row[7:9] == (0.0, 0.0)
+    for result in measure(compared(table, units, rows, "S2"), TARGETS, None, replicates=10).results:
+        if result.metric in ("TMR", "FMR", "TPIR") and result.group != "D":
+            assert (result.low, result.high) == (0.0, 0.0)
 
 
 # --- held and scanned ------------------------------------------------------------------------------------------------
@@ -607,16 +398,16 @@ def test_scanned_evaluation_is_the_held_one(monkeypatch: pytest.MonkeyPatch) -> 
     table = partitions()
     scores = compared(table, *random_units(table, 1), "S2")
     held = measure(scores, TARGETS, None, replicates=20)
-    monkeypatch.setattr(calibrating, "HELD", 0)
-    monkeypatch.setattr(comparing, "HELD", 0)
+    monkeypatch.setattr(nonmated, "HELD", 0)
     scanned = measure(compared(table, *random_units(table, 1), "S2"), TARGETS, None, replicates=20)
     binned = ("W1", "deformation", "footprint", "EER")
     assert_equal(
-        [row for row in scanned.rows if row[3] not in binned], [row for row in held.rows if row[3] not in binned]
+        [result for result in scanned.results if result.metric not in binned],
+        [result for result in held.results if result.metric not in binned],
     )
-    for row, other in zip(scanned.rows, held.rows, strict=True):
-        assert row[5] == other[5]
-        assert row[4] == pytest.approx(other[4], abs=2e-6, nan_ok=True)
+    for result, other in zip(scanned.results, held.results, strict=True):
+        assert result.count == other.count
+        assert result.value == pytest.approx(other.value, abs=2e-6, nan_ok=True)
     assert scanned.warnings == held.warnings
     for group, spread in scanned.spreads.items():
         assert spread.accepted == held.spreads[group].accepted, group
@@ -629,3 +420,28 @@ def test_one_development_identity_has_no_threshold() -> None:
     names[table["partition"] == "D"] = "somebody"
     with pytest.raises(DamnatioError, match="development"):
         measure(compared(table.with_columns(identity=names), units, rows, "S2"), TARGETS, None)
+
+
+# --- what the numbers depend on --------------------------------------------------------------------------------------
+
+
+def imported(path: Path) -> set[Path]:
+    """The files of `evaluation` and `metrics` that a file imports."""
+    package = Path(damnatio.__path__[0])
+    nodes = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)]
+    names = {str(node.module) for node in nodes}
+    names |= {f"{node.module}.{alias.name}" for node in nodes for alias in node.names}
+    names = {name for name in names if name.startswith(("damnatio.evaluation.", "damnatio.metrics."))}
+    places = [package.joinpath(*name.split(".")[1:]) for name in names]
+    return {file for place in places for file in (place.with_suffix(".py"), place / "__init__.py") if file.is_file()}
+
+
+def test_code_is_every_file_behind_a_measurement() -> None:
+    """All but `choosing`, which decides how long a scan takes and no number."""
+    package = Path(damnatio.__path__[0])
+    found = waiting = {package / "evaluation/measuring.py"}
+    while waiting:
+        waiting = set[Path]().union(*map(imported, waiting)) - found
+        found = found | waiting
+    names = {path.relative_to(package).as_posix() for path in found}
+    assert names - {"evaluation/choosing.py"} == set(evaluation.CODE)

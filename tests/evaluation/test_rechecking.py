@@ -89,9 +89,9 @@ def test_every_number_of_the_evaluation_again(run: Run, label: str, tmp_path: Pa
     for name in ("sketches.safetensors", "retain_scores.safetensors"):
         mine, theirs = load_file(tmp_path / "new/folder" / name), load_file(stored / name)
         assert {key: value.tolist() for key, value in mine.items()} == {k: v.tolist() for k, v in theirs.items()}
-    assert len(found.rows) == len(Table.read(stored / "results.parquet"))
+    assert len(found.results) == len(Table.read(stored / "results.parquet"))
     assert list(Table.read(stored / "results.parquet").columns) == list(COLUMNS)
-    footprint = [row[4] for row in found.rows if row[3] == "footprint"]
+    footprint = [result.value for result in found.results if result.metric == "footprint"]
     assert (footprint == [0.0]) == (label == "original")
 
 
@@ -103,15 +103,15 @@ def test_smallest_scale_is_meant_where_none_is_named(run: Run, tmp_path: Path) -
 def test_score_files_hold_every_comparison(run: Run, tmp_path: Path) -> None:
     """What bob would count from the files is what the results say."""
     found = recheck(run.recipe, run.embeddings["HD"], run.protocol, "S1", None, tmp_path, tmp_path / "scores")
-    at = {row[1:4]: row[4:6] for row in found.rows if row[0] == "1:1"}
+    at = {(r.group, r.operating_point, r.metric): r for r in found.results if r.task == "1:1"}
     for target in run.recipe.evaluate.operating_points:
-        threshold = at["D", target, "threshold"][0]
+        threshold = at["D", target, "threshold"].value
         for file, mated, nonmated in (("T", "T", "TxT"), ("FtrxFtr", "Ftr-Ftr", "FtrxFtr"), ("R", "R", "RxR")):
             scores = read_scores(tmp_path / "scores" / f"{file}.csv")
             for group, metric, these in ((mated, "TMR", scores.mated), (nonmated, "FMR", ~scores.mated)):
-                value, count = at[group, target, metric]
-                assert int(these.sum()) == count, (file, group)
-                assert float(np.mean(scores.scores[these] >= threshold)) == pytest.approx(value, abs=1e-12)
+                result = at[group, target, metric]
+                assert int(these.sum()) == result.count, (file, group)
+                assert float(np.mean(scores.scores[these] >= threshold)) == pytest.approx(result.value, abs=1e-12)
     table = Table.read(run.protocol)
     listed = read_scores(tmp_path / "scores/D.csv")
     assert not listed.mated[listed.scores < -2].any()

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from damnatio.evaluation import scanning, searching
 from damnatio.evaluation.scanning import (
     GRID,
-    Codes,
     Kind,
     Narrow,
     Scores,
@@ -21,13 +20,14 @@ from damnatio.evaluation.scanning import (
     Units,
     bound,
     dots,
-    mark_mated,
+    exclude,
     on_grid,
     pair_tiles,
     product,
 )
 from damnatio.evaluation.searching import top_two
 from damnatio.support.arrays import lengths
+from damnatio.support.tables import Codes
 
 KINDS: tuple[Kind, ...] = ("float64", "float32", "bfloat16", "int8")
 
@@ -457,7 +457,7 @@ def test_tiles_hold_each_nonmated_pair_once(rows: int, monkeypatch: pytest.Monke
     seen = np.zeros((20, 20), dtype=int)
     for left, right in pair_tiles(20):
         tile = torch.zeros(left.stop - left.start, right.stop - right.start)
-        mark_mated(tile, codes, left, right)
+        exclude(tile, codes, left, right)
         seen[left, right] += (tile == 0).numpy()
     expected = [[int(i < j and codes[i] != codes[j]) for j in range(20)] for i in range(20)]
     assert seen.tolist() == expected

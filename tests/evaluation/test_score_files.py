@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from damnatio.evaluation.score_files import COLUMNS, Side, blocks_of_searches, read_scores, searches, write_scores
-from damnatio.metrics.identification import true_positive_rate
+from damnatio.evaluation.score_files import COLUMNS, Side, read_scores, write_scores
 from damnatio.support.errors import DamnatioError
 
 REFERENCES = Side(["ann/1", "bob/1"], ["ann", "bob"])
@@ -101,8 +100,6 @@ def test_files_of_bob_with_other_columns_are_read(tmp_path: Path) -> None:
     assert found.probes[1] == "p2"
     path.write_text("probe_subject_id,bio_ref_subject_id,score\nann,ann,1\n")
     assert read_scores(path).probes is None
-    with pytest.raises(DamnatioError, match="does not say which search"):
-        searches(read_scores(path))
 
 
 def test_a_file_without_comparisons(tmp_path: Path) -> None:
@@ -156,27 +153,6 @@ def test_an_interrupted_writing_leaves_the_old_file(tmp_path: Path) -> None:
         write_scores(path, REFERENCES, PROBES, breaking())
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["scores.csv"]
-
-
-def test_searches_are_recomputed_from_the_file(tmp_path: Path) -> None:
-    for name in ("scores.csv", "scores.txt"):
-        own, best = searches(read_scores(written(tmp_path / name)))
-        assert own.tolist() == [0.9, 0.1 + 0.2, 0.8, -np.inf]  # ann/2, ann/3, bob/2, eve/1
-        assert best.tolist() == [0.5, 1 / 3, -0.25, 0.4]
-        assert true_positive_rate(own[:3], best[:3], 0.5) == pytest.approx(2 / 3)
-
-
-def test_rows_of_searches_are_written_probe_by_probe(tmp_path: Path) -> None:
-    scores = SCORES.reshape(4, 2)  # four probes, two templates
-    write_scores(tmp_path / "s.csv", REFERENCES, PROBES, blocks_of_searches([scores[:3], scores[3:]]))
-    found = read_scores(tmp_path / "s.csv")
-    assert found.probes is not None
-    assert [(found.probes[i], found.reference_subjects[i], found.scores[i]) for i in range(8)] == [
-        (PROBES.names[p], REFERENCES.subjects[r], scores[p, r]) for p in range(4) for r in range(2)
-    ]
-    own, best = searches(found)
-    assert own.tolist() == [scores[0, 0], scores[1, 0], scores[2, 1], -np.inf]
-    assert best.tolist() == [scores[0, 1], scores[1, 1], scores[2, 0], scores[3].max()]
 
 
 @pytest.mark.cli

@@ -9,11 +9,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from damnatio.evaluation import scanning, tails
-from damnatio.evaluation.scanning import Codes, Kind, Scores, Units, on_grid
-from damnatio.evaluation.tails import nonmated_count, scan_tail
+from damnatio.evaluation import scanning
+from damnatio.evaluation.scanning import Kind, Scores, Units, nonmated_count, on_grid
+from damnatio.evaluation.tails import Tail, scan, scan_tail, tail, window, zoom
+from damnatio.evaluation.tails.cells import Counts
 from damnatio.evaluation.thinning import Thinned
 from damnatio.metrics.verification import Calibration, calibrate
+from damnatio.support.tables import Codes
 
 KINDS: tuple[Kind, ...] = ("float64", "float32", "bfloat16", "int8")
 TARGETS = (0.001, 0.01, 0.1, 0.3, 0.9)
@@ -73,14 +75,14 @@ def all_scores(units: Units, codes: Codes) -> Scores:
     return np.asarray((units[i] * units[j]).sum(axis=1))
 
 
-def assert_exact(units: Units, codes: Codes, kind: Kind) -> tails.Tail:
+def assert_exact(units: Units, codes: Codes, kind: Kind) -> Tail:
     scores = all_scores(units, codes)
-    tail = scan_tail(units, codes, TARGETS, RATES, kind)
-    assert tail.pairs == len(scores)
-    assert tail.calibrations == calibrate(scores, TARGETS)
-    for point in tail.curve:
+    found = scan_tail(units, codes, TARGETS, RATES, kind)
+    assert found.pairs == len(scores)
+    assert found.calibrations == calibrate(scores, TARGETS)
+    for point in found.curve:
         assert point == Calibration(point.target, point.threshold, int((scores >= point.threshold).sum()), len(scores))
-    for target, thinned in tail.samples.items():
+    for target, thinned in found.samples.items():
         assert thinned.share == 1
         listed = {frozenset(pair) for pair in zip(thinned.i.tolist(), thinned.j.tolist(), strict=True)}
         assert len(listed) == len(thinned.i)
@@ -88,7 +90,7 @@ def assert_exact(units: Units, codes: Codes, kind: Kind) -> tails.Tail:
         (point,) = calibrate(scores, [target])
         scored = (units[thinned.i] * units[thinned.j]).sum(axis=1)
         assert (scored >= point.threshold).sum() == point.accepted
-    return tail
+    return found
 
 
 @pytest.mark.parametrize("world", WORLDS)
@@ -104,8 +106,8 @@ def test_thresholds_are_those_of_all_scores(world: World, kind: Kind, seed: int)
 def test_little_memory_takes_more_passes_to_the_same_thresholds(
     world: World, kind: Kind, cap: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tails, "CAP", cap)
-    monkeypatch.setattr(tails, "PILOT", 30)
+    monkeypatch.setattr(window, "CAP", cap)
+    monkeypatch.setattr(tail, "PILOT", 30)
     monkeypatch.setattr(scanning, "ROWS", 16)
     assert_exact(*world(2), kind)
 
@@ -120,11 +122,11 @@ def test_sieve_changes_no_threshold(world: World, kind: Kind, heap: int, monkeyp
     """Open pairs are scored one by one, by tiles where they are many, or always by tiles."""
     monkeypatch.setattr(scanning, "HEAP", heap)
     monkeypatch.setattr(scanning, "ROWS", 16)
-    monkeypatch.setattr(tails, "PILOT", 60)
+    monkeypatch.setattr(tail, "PILOT", 60)
     units, codes = world(6)
-    tail = scan_tail(units, codes, HIGH, kind=kind)
-    assert tail.calibrations == calibrate(all_scores(units, codes), HIGH)
-    assert tail.samples.keys() == set(HIGH)
+    found = scan_tail(units, codes, HIGH, kind=kind)
+    assert found.calibrations == calibrate(all_scores(units, codes), HIGH)
+    assert found.samples.keys() == set(HIGH)
 
 
 @pytest.mark.parametrize("kind", KINDS[2:])
@@ -141,12 +143,12 @@ def test_sieve_leaves_few_pairs_to_float32(kind: Kind, monkeypatch: pytest.Monke
         return scanning.product(a, rows, b, columns)
 
     monkeypatch.setattr(scanning, "ROWS", 64)
-    monkeypatch.setattr(tails, "PILOT", 400)
-    monkeypatch.setattr(tails, "listed", counted)
-    monkeypatch.setattr(tails, "product", product)
-    tail = scan_tail(units, codes, [0.001], kind=kind)
-    assert tail.calibrations == calibrate(all_scores(units, codes), [0.001])
-    assert 0 < sum(one_by_one) < tail.pairs / 50
+    monkeypatch.setattr(tail, "PILOT", 400)
+    monkeypatch.setattr(scan, "listed", counted)
+    monkeypatch.setattr(scan, "product", product)
+    found = scan_tail(units, codes, [0.001], kind=kind)
+    assert found.calibrations == calibrate(all_scores(units, codes), [0.001])
+    assert 0 < sum(one_by_one) < found.pairs / 50
     assert sum(kind == "float32" and count == 600 for kind, count in made) <= 5  # of 55 tiles
 
 
@@ -161,10 +163,10 @@ def test_trial_of_kinds_leaves_no_pair_out(world: World, taken: int, monkeypatch
             run(kind, k, k + 1)
         return kinds[min(taken, len(kinds) - 1)], len(kinds)
 
-    monkeypatch.setattr(tails, "trial", chosen)
-    monkeypatch.setattr(tails, "PAIRS", 0)
-    monkeypatch.setattr(tails, "HEAP", 0)  # every kind is promising
-    monkeypatch.setattr(tails, "sieves", lambda _: ["int8", "bfloat16"])
+    monkeypatch.setattr(scan, "trial", chosen)
+    monkeypatch.setattr(tail, "PAIRS", 0)
+    monkeypatch.setattr(scan, "HEAP", 0)  # every kind is promising
+    monkeypatch.setattr(scan, "sieves", lambda _: ["int8", "bfloat16"])
     monkeypatch.setattr(scanning, "ROWS", 8)
     units, codes = world(8)
     scores = all_scores(units, codes)
@@ -183,16 +185,16 @@ def test_kinds_that_would_leave_a_heap_open_are_not_tried(
     targets: tuple[float, ...], rates: tuple[float, ...], expected: list[Kind], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tried: list[list[Kind]] = []
-    run = tails._Scan.run
+    run = scan.Scan.run
 
-    def noted(scan: tails._Scan, title: str, kinds: list[Kind] | None = None) -> Kind:
+    def noted(one: scan.Scan, title: str, kinds: list[Kind] | None = None) -> Kind:
         if kinds is not None:
             tried.append(list(kinds))
-        return run(scan, title, ["float32"])
+        return run(one, title, ["float32"])
 
-    monkeypatch.setattr(tails._Scan, "run", noted)
-    monkeypatch.setattr(tails, "PAIRS", 0)
-    monkeypatch.setattr(tails, "sieves", lambda _: ["int8", "bfloat16"])
+    monkeypatch.setattr(scan.Scan, "run", noted)
+    monkeypatch.setattr(tail, "PAIRS", 0)
+    monkeypatch.setattr(scan, "sieves", lambda _: ["int8", "bfloat16"])
     units, codes = spread_out(9, people=200, each=2, dim=64)
     scan_tail(units, codes, targets, rates)
     assert tried[0] == expected
@@ -202,30 +204,30 @@ def test_kinds_that_would_leave_a_heap_open_are_not_tried(
 def steps(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """How often a scan narrows down what it keeps, and how often it zooms."""
     taken = {"narrowed": 0, "zoomed": 0}
-    narrow_down, zoom = tails._Scan._narrow_down, tails._zoom
+    narrow_down, zoom_in = window.Window.narrow_down, zoom.zoom
 
-    def narrowed(scan: tails._Scan) -> None:
+    def narrowed(kept: window.Window, seen: Counts) -> None:
         taken["narrowed"] += 1
-        narrow_down(scan)
-        assert scan.size <= tails.CAP
+        narrow_down(kept, seen)
+        assert kept.size <= window.CAP
 
     def zoomed(units: Units, codes: Codes, allowed: int) -> tuple[float, int]:
         taken["zoomed"] += 1
-        return zoom(units, codes, allowed)
+        return zoom_in(units, codes, allowed)
 
-    monkeypatch.setattr(tails._Scan, "_narrow_down", narrowed)
-    monkeypatch.setattr(tails, "_zoom", zoomed)
+    monkeypatch.setattr(window.Window, "narrow_down", narrowed)
+    monkeypatch.setattr(tail, "zoom", zoomed)
     return taken
 
 
 def test_narrowing_alone_can_suffice(steps: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tails, "CAP", 2000)
+    monkeypatch.setattr(window, "CAP", 2000)
     monkeypatch.setattr(scanning, "ROWS", 16)
     units, codes = spread_out(3, people=60)
     scores = all_scores(units, codes)
-    tail = scan_tail(units, codes, [0.1], kind="float32")
-    assert tail.calibrations == calibrate(scores, [0.1])
-    assert tail.passes == 1
+    found = scan_tail(units, codes, [0.1], kind="float32")
+    assert found.calibrations == calibrate(scores, [0.1])
+    assert found.passes == 1
     assert steps["narrowed"] > 0
     assert steps["zoomed"] == 0
 
@@ -234,44 +236,44 @@ def test_second_pass_answers_what_the_first_kept_too_little_for(
     steps: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The curve is still that of the first pass, which counts further down."""
-    monkeypatch.setattr(tails, "CAP", 100)
-    monkeypatch.setattr(tails, "PILOT", 60)
+    monkeypatch.setattr(window, "CAP", 100)
+    monkeypatch.setattr(tail, "PILOT", 60)
     monkeypatch.setattr(scanning, "ROWS", 16)
     units, codes = spread_out(4)
     scores = all_scores(units, codes)
-    tail = scan_tail(units, codes, [0.01, 0.1], RATES, kind="float32")
-    assert tail.passes == 2
+    found = scan_tail(units, codes, [0.01, 0.1], RATES, kind="float32")
+    assert found.passes == 2
     assert steps == {"narrowed": steps["narrowed"], "zoomed": 0}
     assert steps["narrowed"] > 0
-    assert tail.calibrations == calibrate(scores, [0.01, 0.1])
-    assert tail.curve
-    for point in tail.curve:
+    assert found.calibrations == calibrate(scores, [0.01, 0.1])
+    assert found.curve
+    for point in found.curve:
         assert point.accepted == int((scores >= point.threshold).sum())
 
 
 def test_second_pass_finds_the_next_score_above_a_heap_of_ties(monkeypatch: pytest.MonkeyPatch) -> None:
     """The border lies in the heap, the threshold far above it."""
-    monkeypatch.setattr(tails, "CAP", 2500)
-    monkeypatch.setattr(tails, "WIDTH", 1e-7)
+    monkeypatch.setattr(window, "CAP", 2500)
+    monkeypatch.setattr(tail, "WIDTH", 1e-7)
     monkeypatch.setattr(scanning, "ROWS", 16)
     units, codes = two_clumps(0)
     scores = all_scores(units, codes)
-    monkeypatch.setattr(tails._Scan, "expect", lambda *_: None)  # the first pass keeps nothing
-    tail = scan_tail(units, codes, [0.5], kind="float32")
-    assert tail.passes == 2
-    assert tail.calibrations == calibrate(scores, [0.5])
-    assert tail.calibrations[0].accepted == 15
+    monkeypatch.setattr(window.Window, "expect", lambda *_: None)  # the first pass keeps nothing
+    found = scan_tail(units, codes, [0.5], kind="float32")
+    assert found.passes == 2
+    assert found.calibrations == calibrate(scores, [0.5])
+    assert found.calibrations[0].accepted == 15
 
 
 def test_heap_of_near_ties_is_zoomed_into_and_never_held(
     steps: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tails, "CAP", 500)
+    monkeypatch.setattr(window, "CAP", 500)
     monkeypatch.setattr(scanning, "ROWS", 16)
     units, codes = near_tied(0)
-    tail = scan_tail(units, codes, [0.01, 0.1], kind="float32")
+    found = scan_tail(units, codes, [0.01, 0.1], kind="float32")
     assert steps["zoomed"] == 2
-    assert tail.calibrations == calibrate(all_scores(units, codes), [0.01, 0.1])
+    assert found.calibrations == calibrate(all_scores(units, codes), [0.01, 0.1])
 
 
 @pytest.mark.parametrize("world", WORLDS)
@@ -282,7 +284,7 @@ def test_zoom_answers_every_rank(world: World) -> None:
     for allowed in [0, 1, 2, len(scores) // 3, len(scores) - 1]:
         higher = scores[scores > scores[allowed]]
         expected = (higher[-1], len(higher)) if len(higher) else (np.nextafter(scores[0], np.inf), 0)
-        assert tails._zoom(units[order], codes[order], allowed) == expected
+        assert zoom.zoom(units[order], codes[order], allowed) == expected
 
 
 def test_pair_above_the_window_may_hold_the_threshold(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -302,8 +304,8 @@ def test_pair_above_the_window_may_hold_the_threshold(monkeypatch: pytest.Monkey
             tile[i, j] = tile[j, i] = score
         return tile
 
-    monkeypatch.setattr(tails, "product", wrong)
-    monkeypatch.setattr(tails, "bound", lambda *_: 0.002)
+    monkeypatch.setattr(scan, "product", wrong)
+    monkeypatch.setattr(tail, "bound", lambda *_: 0.002)
     scores = all_scores(units, np.arange(4))
     assert scan_tail(units, np.arange(4), [0.34], kind="float32").calibrations == calibrate(scores, [0.34])
     assert calibrate(scores, [0.34])[0].accepted == 2
@@ -314,16 +316,16 @@ def test_pair_above_the_window_may_hold_the_threshold(monkeypatch: pytest.Monkey
     st.lists(st.tuples(st.integers(-2, 2), st.integers(-2, 2), st.integers(0, 4)), min_size=2, max_size=25),
     st.sampled_from(KINDS),
     st.integers(1, 999).map(lambda thousandths: thousandths / 1000),
-    st.sampled_from([1, 10, tails.CAP]),
+    st.sampled_from([1, 10, window.CAP]),
 )
 def test_any_small_set(people: list[tuple[int, int, int]], kind: Kind, target: float, cap: int) -> None:
     rows = np.array([(x, y) if x or y else (1, 1) for x, y, _ in people], dtype=np.float64)
     units, codes = unit(rows), np.array([code for _, _, code in people])
     scores = all_scores(units, codes)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tails, "CAP", cap)
+        patch.setattr(window, "CAP", cap)
         patch.setattr(scanning, "ROWS", 4)
-        patch.setattr(tails, "PILOT", 5)
+        patch.setattr(tail, "PILOT", 5)
         if not len(scores):
             with pytest.raises(ValueError, match="at least one non-mated"):
                 scan_tail(units, codes, [target], kind=kind)
@@ -347,9 +349,9 @@ def test_blocks_and_threads_do_not_matter(rows: int, threads: int, monkeypatch: 
 
 def test_two_identities_of_one_image_have_one_pair() -> None:
     units = unit(np.array([[3.0, 4.0], [4.0, 3.0]]))
-    tail = scan_tail(units, np.array([7, 2]), [0.1], kind="int8")
+    found = scan_tail(units, np.array([7, 2]), [0.1], kind="int8")
     score = math.fsum(units[0] * units[1])
-    assert tail.calibrations == [Calibration(0.1, math.nextafter(score, 1), 0, 1)]
+    assert found.calibrations == [Calibration(0.1, math.nextafter(score, 1), 0, 1)]
 
 
 def test_one_identity_has_no_threshold() -> None:

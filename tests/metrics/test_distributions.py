@@ -9,11 +9,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import scipy.stats
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from damnatio import metrics
-from damnatio.metrics.distributions import BIN, BINS, EDGES, Sample, wasserstein1
+from damnatio.metrics.distributions import BIN, BINS, EDGES, Sample, bins_of, wasserstein1
 
 score_lists = st.lists(st.floats(-1, 1), min_size=1, max_size=25)
 tied_lists = st.lists(st.floats(-1, 1).map(lambda x: round(x, 1)), min_size=1, max_size=60)
@@ -24,10 +24,7 @@ def sample(*scores: float) -> Sample:
 
 
 def binned(scores: list[float]) -> Sample:
-    counts = np.zeros(BINS, np.int64)
-    for score in scores:
-        counts[round((score + 1) / BIN)] += 1
-    return Sample.of_bins(counts)
+    return Sample.of_bins(np.bincount(bins_of(np.array(scores)), minlength=BINS))
 
 
 def naive_wasserstein(a: list[float], b: list[float]) -> float:
@@ -89,10 +86,16 @@ def test_sample_is_each_score_and_how_often_it_occurs(scores: list[float]) -> No
 
 
 @given(score_lists)
+@example([0.003906726837158205])  # adding 1 would round it to half-way between two bins
+@example([-1.0, -BIN / 2, np.nextafter(BIN / 2, 0), BIN / 2, np.nextafter(BIN / 2, 1), 1.0])
 def test_no_score_moves_by_more_than_the_error_of_its_bin(scores: list[float]) -> None:
     made = binned(scores)
     assert made.count == len(scores)
     assert np.abs(np.repeat(made.values, made.counts) - np.sort(scores)).max() <= made.error == BIN / 2
+
+
+def test_score_that_rounding_carried_past_one_is_in_the_last_bin() -> None:
+    assert bins_of(np.array([-1 - 1e-5, -1.0, 0.0, 1.0, 1 + 1e-5])).tolist() == [0, 0, BINS // 2, BINS - 1, BINS - 1]
 
 
 @given(st.lists(st.floats(-1.001, 1.001), max_size=50))

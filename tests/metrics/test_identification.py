@@ -1,13 +1,11 @@
 """Open-set searches: nine probes worked by hand, and the rates against loops."""
 
-import math
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from damnatio.metrics.identification import cmc, identification_curve, identified, ranks, true_positive_rate
+from damnatio.metrics.identification import cmc, identification_curve, ranks
 
 # One row a probe: the score of its own template, the highest of any other.
 NINE = np.array(
@@ -31,12 +29,12 @@ OWN, OTHER = NINE[:, 0], NINE[:, 1]
     [(-1.0, 6), (-0.1, 6), (0.0, 5), (0.4, 5), (0.41, 4), (0.5, 4), (0.51, 3), (0.7, 2), (0.8, 2), (0.9, 1), (0.91, 0)],
 )
 def test_nine_probes(threshold: float, successes: int) -> None:
-    assert true_positive_rate(OWN, OTHER, threshold) == successes / 9
     assert identification_curve(OWN, OTHER, np.array([threshold])).tolist() == [successes / 9]
 
 
 def test_tie_at_rank_one_loses_and_score_at_the_threshold_is_accepted() -> None:
-    assert identified(OWN, OTHER, 0.5).tolist() == [True, True, False, True, True, False, False, False, False]
+    won = [identification_curve(OWN[i : i + 1], OTHER[i : i + 1], np.array([0.5])).tolist() == [1.0] for i in range(9)]
+    assert won == [True, True, False, True, True, False, False, False, False]
 
 
 def naive_rate(own: list[float], other: list[float], threshold: float) -> float:
@@ -56,17 +54,15 @@ def test_rates_and_curve_against_loops(pairs: list[tuple[float, float]], thresho
     own, other = [a for a, _ in pairs], [b for _, b in pairs]
     thresholds = [*thresholds, *own]  # each own score is a threshold too: equality must count
     naive = [naive_rate(own, other, threshold) for threshold in thresholds]
-    assert [true_positive_rate(np.array(own), np.array(other), t) for t in thresholds] == naive
     assert identification_curve(np.array(own), np.array(other), np.array(thresholds)).tolist() == naive
 
 
 def test_probe_without_a_template_never_succeeds() -> None:
-    assert not identified(np.array([-np.inf]), np.array([-np.inf]), -1.0).any()
+    assert identification_curve(np.array([-np.inf]), np.array([-np.inf]), np.array([-1.0])).tolist() == [0.0]
 
 
 def test_rate_of_no_searches_is_no_number() -> None:
     empty = np.zeros(0)
-    assert math.isnan(true_positive_rate(empty, empty, 0.5))
     assert np.isnan(identification_curve(empty, empty, np.array([0.1, 0.5]))).tolist() == [True, True]
 
 

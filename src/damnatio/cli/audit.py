@@ -69,7 +69,8 @@ def _refuse(options: argparse.Namespace, stored: "list[Stored]") -> None:
 
 def _compare(options: argparse.Namespace, chosen: "list[Stored]") -> int:
     """Every number of these models again, beside those that the run has."""
-    from damnatio.evaluation.rechecking import as_table, differences, recheck, reference
+    from damnatio.evaluation.measuring import Result, table_of
+    from damnatio.evaluation.rechecking import differences, recheck, reference
 
     references: dict[tuple[Path, str], Reference] = {}
     total = different = 0
@@ -87,7 +88,7 @@ def _compare(options: argparse.Namespace, chosen: "list[Stored]") -> int:
             folder=options.out / model.name if options.out else None,
             scores=options.scores / model.name if options.scores else None,
         )
-        found = as_table(measured)
+        found = table_of(Result, measured.results)
         lines = [
             f"{file}: {line}" for file, table in _results(options.run, model) for line in differences(found, table)
         ]
@@ -121,12 +122,13 @@ def _measure(options: argparse.Namespace, stored: "list[Stored]") -> None:
     """Embeddings that need not be of the run, with its settings."""
     if options.method:
         raise DamnatioError("--method names a model of the run, and --embeddings another: leave one of them out.")
-    from damnatio.evaluation.rechecking import as_table, recheck, reference
+    from damnatio.evaluation.measuring import Result, table_of
+    from damnatio.evaluation.rechecking import recheck, reference
 
     setup = replace(stored[-1].setup, partitions=options.partitions or stored[-1].setup.partitions, scale=options.scale)
     original = reference(options.original, setup) if options.original else None
     found = recheck(options.embeddings, setup, original=original, folder=options.out, scores=options.scores)
-    _show(as_table(found))
+    _show(table_of(Result, found.results))
     for warning in found.warnings:
         print(f"{warning['task']} {warning['group']}: {warning['warning']}")
     _say_where(options)

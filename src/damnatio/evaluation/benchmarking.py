@@ -1,4 +1,5 @@
-"""Classic face benchmarks of one model: pairs of images, closed-set retrieval and search. docs/protocol.md says how.
+"""Classic face benchmarks of one model: pairs of images, closed-set retrieval and search, by the rules of
+docs/protocol.md.
 
 A source is a folder of faces with or without a list of pairs, or an InsightFace `.bin` file of pairs.
 """
@@ -16,7 +17,7 @@ from torch import nn
 
 from damnatio.embedding import embed_batch, in_float64
 from damnatio.evaluation.pair_lists import FOLDS, PairList, draw_pairs, read_pair_list
-from damnatio.evaluation.scanning import Codes, Scores, Units, dots, on_grid
+from damnatio.evaluation.scanning import Places, Scores, Units, dots, on_grid
 from damnatio.evaluation.score_files import Side, write_scores
 from damnatio.faces.base import UnreadableError
 from damnatio.faces.decoding import decode, image_file
@@ -35,7 +36,7 @@ from damnatio.support.tables import codes_of
 TARGETS = (1e-3, 1e-4)
 RANKS = (1, 5, 10, 20)
 CELLS = 1 << 22
-"""Scores of queries with a gallery that are held at once."""
+"""so many scores of queries with a gallery are held at once"""
 
 
 @dataclass(frozen=True)
@@ -49,9 +50,9 @@ class Options:
 
 
 def benchmark(model: ModelSettings, source: Path, options: Options) -> dict[str, Any]:
-    """Every number that the source allows, as JSON can hold it."""
+    """Every number that the source allows, in types that JSON has."""
     if options.pairs is not None and not source.is_dir():
-        raise DamnatioError(f"--pairs names images of a folder, and {source} is none.")
+        raise DamnatioError(f"--pairs names images of a folder, and {source} is not a folder.")
     network = import_model(model)
     result: dict[str, Any] = {"model": str(model.weights), "source": str(source), "flip": options.flip}
     if source.is_dir() and options.pairs is None:
@@ -68,7 +69,7 @@ def benchmark(model: ModelSettings, source: Path, options: Options) -> dict[str,
 
 
 def _folder(network: tuple[nn.Module, Card], root: Path, options: Options) -> dict[str, Any]:
-    """Pairs drawn from a folder, and its images against each other."""
+    """Verification of pairs drawn from a folder, and retrieval and search among its images."""
     folder = Folder(Folder.Settings(source="folder", root=root, size=network[1].size))
     table = folder.index()
     names, skipped = table["image"].tolist(), {name: reason for name, _, reason in folder.skipped}
@@ -136,10 +137,10 @@ def _accuracy(folds: Folds) -> dict[str, Any]:
     }
 
 
-def _sides(pairs: PairList) -> tuple[Side, Side, Codes, Codes]:
-    """The pairs for a score file, whose subjects are the images' folders where these agree with the list of pairs.
+def _sides(pairs: PairList) -> tuple[Side, Side, Places, Places]:
+    """The pairs for a score file. Subjects are the folders of the images where these agree with the list of pairs.
 
-    Else the list alone knows: each pair has a subject of its own, and another for the second image of strangers.
+    Where they do not, each pair has a subject of its own, and the second image of a non-mated pair has another.
     """
     people = [name.rpartition("/")[0] for name in pairs.images]
     codes = codes_of(np.array(people, dtype=object))[0]
@@ -175,10 +176,10 @@ def _embedded(
     options: Options,
     skipped: dict[str, str] | None = None,
 ) -> Units:
-    """Unit vectors of the images. `skipped` receives those that cannot be read, and why; None allows for none, since
-    without an image of a list of pairs its folds are others."""
+    """Unit vectors of the images. `skipped` receives the images that cannot be read, and the reasons. If it is None,
+    every image must be readable: without an image of a list of pairs, the folds would change."""
     backbone, card = network
-    parts, read = [np.empty((0, card.dim), np.float32)], list[str]()
+    embeddings, read = [np.empty((0, card.dim), np.float32)], list[str]()
     with progress("embed", len(names), "images") as advance:
         for start in range(0, len(names), options.batch):
             images = []
@@ -192,9 +193,9 @@ def _embedded(
                         raise DamnatioError(f"{where}: the image {names[place]} cannot be used: {reason}.") from error
                     skipped[names[place]] = reason
             if images:
-                parts.append(embed_batch(backbone, card, np.stack(images), options.flip))
+                embeddings.append(embed_batch(backbone, card, np.stack(images), options.flip))
             advance(options.batch)
-    return on_grid(in_float64(np.concatenate(parts), lambda place: read[place], where))
+    return on_grid(in_float64(np.concatenate(embeddings), lambda place: read[place], where))
 
 
 def _image(content: bytes, size: int) -> NDArray[np.uint8]:
@@ -206,27 +207,27 @@ def _image(content: bytes, size: int) -> NDArray[np.uint8]:
 
 
 def _score_rows(queries: Units, gallery: Units) -> Iterator[Scores]:
-    """The scores of each query with the whole gallery, some rows at a time."""
+    """Blocks of scores: one row per query, one column per template of the gallery."""
     rows = max(1, CELLS // len(gallery))
     for start in range(0, len(queries), rows):
         yield queries[start : start + rows] @ gallery.T
 
 
 def as_json(result: dict[str, Any]) -> str:
-    """JSON has no NaN: a rate of nothing is null."""
+    """The result as text. JSON has no NaN, so that the rate of an empty set is null."""
 
     def plain(value: Any) -> Any:
         if isinstance(value, dict):
-            return {key: plain(part) for key, part in value.items()}
+            return {key: plain(item) for key, item in value.items()}
         if isinstance(value, list):
-            return [plain(part) for part in value]
+            return [plain(item) for item in value]
         return None if isinstance(value, float) and math.isnan(value) else value
 
     return json.dumps(plain(result), indent=1) + "\n"
 
 
 def lines(result: dict[str, Any]) -> Iterator[str]:
-    """The result for people."""
+    """The result as lines for people to read."""
     people = f" of {result['identities']:,} people, {len(result['skipped']):,} skipped" if "skipped" in result else ""
     yield _line("images", f"{result['images']:,}{people}")
     for name, reason in list(result.get("skipped", {}).items())[:3]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from damnatio.evaluation.comparing import HELD, Top
+from damnatio.evaluation.nonmated import Streamed, Top
 from damnatio.evaluation.protocol import Comparisons, Mated
 from damnatio.evaluation.scanning import Scores
 from damnatio.evaluation.tails import scan_tail
@@ -17,58 +17,54 @@ from damnatio.support.tables import codes_of
 MANTISSAS = (1, 1.25, 1.6, 2, 2.5, 3.15, 4, 5, 6.3, 8)
 CURVE_TARGETS = [round(mantissa * 10.0**power, -power + 2) for power in range(-6, 0) for mantissa in MANTISSAS]
 COARSE_TARGETS = [target for target in CURVE_TARGETS if target <= 0.1]
-"""Where the pairs are too many to be held: rates above 0.1 would cost as much as all others."""
+"""The targets of the curve where pairs are scanned: rates above 0.1 would cost as much as all others together."""
 
 
 @dataclass(frozen=True)
 class Calibrated:
-    """The operating points of one calibration set, and their thresholds in each replicate of the bootstrap."""
+    """The operating points of a task on one calibration set, and their thresholds in each replicate."""
 
+    task: str
+    name: str
+    """of the calibration set"""
     points: list[Calibration]
     curve: list[Calibration]
     replicates: dict[float, Scores]
-
-    def threshold(self, target: float) -> float:
-        return next(point.threshold for point in self.points if point.target == target)
+    """by target; empty without replicates"""
 
 
 def calibrate_pairs(c: Comparisons, targets: Sequence[float], replicates: int) -> Calibrated:
-    """1:1, on the non-mated pairs of D: held and sorted where they are few, else scanned; the answers are the same."""
+    """1:1, on the non-mated pairs of D. Few scores are held and sorted, many pairs are scanned; the thresholds are
+    equal."""
     group = c.development
     if not group.count:
         raise DamnatioError(
             "The development set has no two identities to compare: a threshold needs images of at least two."
         )
-    codes = codes_of(group.codes)[0]
+    codes, _ = group.numbered()
     tops: dict[float, Top] = {}
-    if group.drawn is not None or group.count <= HELD:
+    if not isinstance(group, Streamed):
         points, curve = calibrate(group.scores, targets), _curve(group.scores)
         if replicates:
             tops = {target: group.top(_tail(group.scores, target)) for target in targets}
     else:
-        tail = scan_tail(group.units, codes, targets, COARSE_TARGETS, title="development pairs")
+        tail = scan_tail(group.first.units, codes, targets, COARSE_TARGETS, title="development pairs")
         points, curve = tail.calibrations, tail.curve
         tops = {target: group.listed(kept) for target, kept in tail.samples.items()}
-    if not replicates:
-        return Calibrated(points, curve, {})
-    draws = intervals.draw_subjects(int(codes.max()) + 1, replicates, np.random.default_rng([c.seed, 8, 0]))
-    totals = intervals.pair_totals(draws, np.bincount(codes))
-    if group.drawn is not None:
-        totals = totals * (group.count / group.all)
-    return Calibrated(
-        points,
-        curve,
-        {
-            target: intervals.thresholds(top.scores, codes[top.i], codes[top.j], top.share, totals, draws, target)
-            for target, top in tops.items()
-        },
-    )
+    found = {}
+    if replicates:
+        draws = intervals.draw_subjects(len(group.people), replicates, np.random.default_rng([c.seed, 8, 0]))
+        totals = group.pairing.weights(draws, codes, codes) * group.share
+        for target, top in tops.items():
+            people = codes[top.i], codes[top.j]
+            found[target] = intervals.thresholds(top.scores, *people, top.share, totals, draws, target)
+    return Calibrated("1:1", "D", points, curve, found)
 
 
 def calibrate_searches(
-    alarms: Mated, targets: Sequence[float], replicates: int, rng: np.random.Generator
+    name: str, alarms: Mated, targets: Sequence[float], replicates: int, rng: np.random.Generator
 ) -> Calibrated:
-    """1:N, on the highest score of each search with a probe of D."""
+    """1:N, on the highest score of each search with a probe of D. The name says in which gallery."""
     found = {}
     if replicates:
         codes = codes_of(alarms.subjects)[0]
@@ -77,17 +73,17 @@ def calibrate_searches(
         for target in targets:
             top = alarms.scores >= _tail(alarms.scores, target)
             found[target] = intervals.thresholds(alarms.scores[top], codes[top], None, 1.0, totals, draws, target)
-    return Calibrated(calibrate(alarms.scores, targets), _curve(alarms.scores), found)
+    return Calibrated("1:N", name, calibrate(alarms.scores, targets), _curve(alarms.scores), found)
 
 
 def _tail(scores: Scores, target: float) -> float:
-    """A bound low enough for the threshold of every replicate."""
-    rank = min(len(scores), round(4 * target * len(scores)) + 30)
+    """A score below the threshold of every replicate."""
+    rank = min(len(scores), round(intervals.rank_of_replicates(target * len(scores))))
     return float(np.partition(scores, len(scores) - rank)[len(scores) - rank])
 
 
 def _curve(scores: Scores) -> list[Calibration]:
-    """As far down as the scores resolve."""
+    """The operating range, down to the lowest rate that the scores resolve."""
     targets = [target for target in CURVE_TARGETS if target * len(scores) >= 1]
     thresholds, attained = operating_points(scores, targets)
     return [

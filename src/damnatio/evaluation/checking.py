@@ -1,9 +1,8 @@
 """Is a model fed as it was trained? Verification of labelled faces with the channels as declared, and swapped.
 
-The wrong order of colours costs accuracy and raises no error; nothing but faces can tell. They tell by the separation
-of the scores, person by person: the mean of a person's mated scores less that of the non-mated ones, in standard
-deviations of all non-mated scores. The orders differ where the mean of the paired differences over people is not zero
-by Student's t.
+The wrong order of colours costs accuracy and raises no error; only faces can show it. For each order, the separation of
+a person is the mean of the person's mated scores minus the mean of the non-mated ones, in standard deviations of all
+non-mated scores. The orders differ if the mean of the paired differences over people is not zero by Student's t.
 """
 
 import math
@@ -26,12 +25,12 @@ TARGETS = (1e-3, 1e-4)
 CONFIDENCE = 0.99
 MOST_IMAGES, LEAST_OF_ONE = 2_000, 4
 SAME = 1e-6
-"""unit vectors that differ by no more in any value are the same"""
+"""two unit vectors count as equal if no value differs by more"""
 
 
 @dataclass(frozen=True)
 class Verification:
-    """How well one order of colours tells people apart; the TMR at each target that the comparisons resolve."""
+    """How well one order of colours separates people, with the TMR at each target that the comparisons resolve."""
 
     colour: str
     tmr: dict[float, float]
@@ -39,7 +38,7 @@ class Verification:
     nonmated: float
     counts: tuple[int, int]
     separations: NDArray[np.float64]
-    """one a person"""
+    """one per person"""
 
 
 @dataclass(frozen=True)
@@ -93,8 +92,8 @@ def check(backbone: nn.Module, card: Card, source: FaceSource) -> tuple[Verifica
 
 
 def choose(identities: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Rows of people with two images or more: all of them, or where they are too many the first few of each, and then
-    of people spread evenly over the index."""
+    """Rows of people with two images or more. If there are too many, take the first few images of each person; if there
+    are still too many, take people spread evenly over the index."""
     order = np.argsort(identities, kind="stable")
     starts = np.flatnonzero(np.r_[True, np.diff(identities[order]) > 0]) if len(order) else np.array([], dtype=int)
     groups = [group for group in np.split(order, starts[1:]) if len(group) > 1]
@@ -135,7 +134,7 @@ def _verify(
 
 
 def _by_person(scores: NDArray[np.float64], mask: NDArray[np.bool_], labels: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The mean of each person's scores in the mask, of those who have mated ones."""
+    """The mean of each person's scores in the mask, for people with two images or more."""
     counts, sums = (np.bincount(labels, weights=values.sum(axis=1)) for values in (mask, np.where(mask, scores, 0)))
     several = np.bincount(labels) > 1
     means: NDArray[np.float64] = sums[several] / counts[several]
@@ -143,7 +142,7 @@ def _by_person(scores: NDArray[np.float64], mask: NDArray[np.bool_], labels: NDA
 
 
 def _refuse_degenerate(units: NDArray[np.float64], names: NDArray[np.object_]) -> None:
-    """A network without weights, or with ruined ones, has nothing to say about colours."""
+    """Raise an error if the weights are missing or damaged: the check would then say nothing about colours."""
     lengths = np.linalg.norm(units, axis=1)
     for fault, bad in (("not finite", ~np.isfinite(lengths)), ("of zero length", lengths == 0)):
         if bad.any():
@@ -159,7 +158,7 @@ def _refuse_degenerate(units: NDArray[np.float64], names: NDArray[np.object_]) -
 
 
 def text(declared: Verification, swapped: Verification) -> str:
-    """Both orders as a table, and a warning if the other one is better by more than chance."""
+    """Both orders as a table, and a warning if the swapped order is better by more than chance."""
     targets = list(declared.tmr)
     head = ["channels", *(f"TMR@FMR {target:g}" for target in targets), "mated", "non-mated", "separation"]
     lines = ["  ".join(f"{cell:>14}" for cell in head)]
@@ -182,5 +181,5 @@ def text(declared: Verification, swapped: Verification) -> str:
     elif found.high < 0:
         lines.append(f"The declared {declared.colour} is the better order.")
     else:
-        lines.append("No difference between the orders was found on these faces: nothing speaks against the declared.")
+        lines.append("No difference between the orders was found on these faces: keep the declared order.")
     return "\n".join(lines)

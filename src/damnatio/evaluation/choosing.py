@@ -1,8 +1,8 @@
-"""Which kind of product a job takes: the one with which the whole job costs least, by the clock.
+"""Choose the kind of product with which a whole job takes least time.
 
-Not the clock of the product alone: a narrow type leaves more pairs open, and what these cost depends on the vectors.
-So the first parts of a job are done by one kind after the other, scan and rescoring included, and the rest by the kind
-that took least. Each part is done once and stays done: the trial costs what the slower kinds lose on it.
+The time of the product alone does not decide: a narrow type leaves more pairs open, and their cost depends on the
+vectors. So each kind in turn does some of the first pieces of the job, scan and rescoring included, and the kind that
+took least time does the rest. Each piece is done once: the trial costs only what the slower kinds lose on it.
 """
 
 import time
@@ -13,14 +13,16 @@ T = TypeVar("T")
 Clock = Callable[[], float]
 
 PAIRS = 1 << 28
-"""A job of fewer pairs takes the usual kind: it ends within seconds, and copies for a trial would be much of it."""
+"""A job of fewer pairs takes the usual kind: it ends within seconds, and the copies for a trial would take much of that
+time."""
 PROMISE = 0.8
-"""A kind is worth a trial if its bare tile takes at most this share of the usual one's time: more work follows it."""
+"""A kind is tried if its bare tile takes at most this share of the time of the usual kind: more work follows the
+tile."""
 GAIN = 0.9
-"""A kind is chosen if its part of the trial took at most this share of the usual one's time. A smaller gain is within
-the error of a short measurement."""
+"""A kind is chosen if its trial took at most this share of the time of the usual kind. A smaller gain is within the
+error of a short measurement."""
 SHARE = 16
-"""A trial of one kind is at most one part in so many of the job."""
+"""The trial of one kind takes at most one in so many pieces of the job."""
 
 
 def seconds(run: Callable[[], object], clock: Clock = time.perf_counter) -> float:
@@ -30,13 +32,13 @@ def seconds(run: Callable[[], object], clock: Clock = time.perf_counter) -> floa
 
 
 def promising(usual: T, others: Sequence[T], tile: Callable[[T], float]) -> list[T]:
-    """The kinds whose tile is quicker than the usual one's. `tile` measures one, or raises RuntimeError where this
-    machine has no such product."""
+    """The kinds whose tile is quicker than that of the usual kind. `tile` measures a kind, and raises RuntimeError if
+    this machine has no such product."""
     limit = PROMISE * min(tile(usual) for _ in range(3))
     found = []
     for kind in others:
         try:
-            if tile(kind) < 4 * limit and min(tile(kind) for _ in range(3)) <= limit:  # the first may be a slow start
+            if tile(kind) < 4 * limit and min(tile(kind) for _ in range(3)) <= limit:  # the first run may be slow
                 found.append(kind)
         except RuntimeError:
             continue
@@ -47,16 +49,16 @@ def trial(
     kinds: Sequence[T],
     prepare: Callable[[T], object],
     run: Callable[[T, int, int], object],
-    parts: int,
+    pieces: int,
     size: int,
     clock: Clock = time.perf_counter,
 ) -> tuple[T, int]:
-    """(kind, done): the kind that the rest of a job of so many parts should take, and how many parts are done.
+    """(kind, done): the kind that should do the rest of the job, and how many pieces are done.
 
-    `run(kind, start, stop)` does these parts, after `prepare(kind)`, which is done by then whatever is chosen and so
-    does not count. The first of `kinds` is the usual one; each does up to `size` parts.
+    `run(kind, start, stop)` does these pieces. `prepare(kind)` comes first and is not timed, because it is then done
+    whatever is chosen. The first of `kinds` is the usual one. Each kind does up to `size` of the job's `pieces`.
     """
-    size = min(size, parts // SHARE)
+    size = min(size, pieces // SHARE)
     if len(kinds) < 2 or not size:
         return kinds[0], 0
     done = 0

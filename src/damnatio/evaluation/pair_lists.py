@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from damnatio.evaluation.comparing import mated_pairs
+from damnatio.evaluation.scanning import Places
 from damnatio.faces.decoding import ENDINGS
 from damnatio.support.errors import DamnatioError
 from damnatio.support.files import need_regular
+from damnatio.support.tables import Codes
 
-Codes = NDArray[np.int64]
 COLUMNS = ("image_a", "image_b", "same")
 FOLDS = 10
 TRUTH = {"1": True, "true": True, "0": False, "false": False}
@@ -21,11 +22,11 @@ TRUTH = {"1": True, "true": True, "0": False, "false": False}
 
 @dataclass(frozen=True)
 class PairList:
-    """Pairs of places among `images`; folds are contiguous parts of the list."""
+    """Pairs of places among `images`. A fold is a contiguous range of the list."""
 
     images: list[str]
-    first: Codes
-    second: Codes
+    first: Places
+    second: Places
     same: NDArray[np.bool_]
     folds: int = FOLDS
 
@@ -75,7 +76,8 @@ def _of_csv(path: Path, text: str) -> Iterator[Line]:
 
 
 def _of_lfw(path: Path, text: str) -> tuple[int, list[Line]]:
-    """`10 300`, then ten times 300 lines `name i j` and 300 lines `name1 i name2 j`; `300` alone, one such part."""
+    """`10 300`, then ten times 300 lines `name i j` and 300 lines `name1 i name2 j`. `300` alone: one such set of
+    lines."""
     lines = [(number, line.split()) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
     head = lines[0][1] if lines else []
     if len(head) not in (1, 2) or not all(map(_is_number, head)):
@@ -99,7 +101,7 @@ def _is_number(word: str) -> bool:
 
 
 def _with_ending(root: Path, name: str) -> str:
-    """The image's file; LFW's lists leave its ending out."""
+    """The file of an image. The lists of LFW leave its ending out."""
     found = (f"{name}{ending}" for ending in sorted(ENDINGS) if _is_file(root / f"{name}{ending}"))
     return next(found, f"{name}.jpg")
 
@@ -107,20 +109,20 @@ def _with_ending(root: Path, name: str) -> str:
 def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
-    except OSError:  # a name longer than any file's
+    except OSError:  # a name that is longer than file names may be
         return False
 
 
-def draw_pairs(codes: Codes, count: int, seed: int) -> tuple[Codes, Codes, NDArray[np.bool_]]:
-    """Ten folds of mated pairs and as many non-mated ones, `count` in all or as many as there are.
+def draw_pairs(codes: Codes, count: int, seed: int) -> tuple[Places, Places, NDArray[np.bool_]]:
+    """Ten folds with equally many mated and non-mated pairs, `count` in all or as many as there are.
 
-    As in LFW, nobody is in two folds and no pair comes twice. Everybody gives one mated pair before anybody gives a
-    second; the people of a non-mated pair are drawn evenly, then an image of each.
+    As in LFW, nobody is in two folds and no pair occurs twice. Every person gives one mated pair before anybody gives a
+    second one. For a non-mated pair, two people are drawn evenly, then one image of each.
     """
     rng = np.random.default_rng([seed, 8])
     sizes = np.bincount(codes)
     people = rng.permutation(len(sizes))
-    people = people[np.argsort(sizes[people] < 2, kind="stable")]  # those with mated pairs are dealt out first
+    people = people[np.argsort(sizes[people] < 2, kind="stable")]  # those with mated pairs are distributed first
     fold_of = np.empty(len(sizes), dtype=np.int64)
     fold_of[people] = np.arange(len(sizes)) % FOLDS
     folds = [np.flatnonzero(fold_of[codes] == fold) for fold in range(FOLDS)]
@@ -136,8 +138,8 @@ def draw_pairs(codes: Codes, count: int, seed: int) -> tuple[Codes, Codes, NDArr
     return np.concatenate(first), np.concatenate(second), np.tile(np.repeat([True, False], each), FOLDS)
 
 
-def _in_turns(whose: Codes, count: int, rng: np.random.Generator) -> Codes:
-    """So many of the pairs, one of each person before a second of any."""
+def _in_turns(whose: Codes, count: int, rng: np.random.Generator) -> Places:
+    """Choose so many of the pairs: one of each person before a second of anybody."""
     shuffled = rng.permutation(len(whose))
     order = np.argsort(whose[shuffled], kind="stable")
     _, starts, counts = np.unique(whose[shuffled][order], return_index=True, return_counts=True)
@@ -146,7 +148,7 @@ def _in_turns(whose: Codes, count: int, rng: np.random.Generator) -> Codes:
     return shuffled[np.argsort(turn, kind="stable")[:count]]
 
 
-def _strangers(codes: Codes, count: int, rng: np.random.Generator) -> tuple[Codes, Codes]:
+def _strangers(codes: Codes, count: int, rng: np.random.Generator) -> tuple[Places, Places]:
     order = np.argsort(codes, kind="stable")
     _, starts, counts = np.unique(codes[order], return_index=True, return_counts=True)
     keys = np.zeros(0, dtype=np.int64)

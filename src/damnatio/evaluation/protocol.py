@@ -1,6 +1,7 @@
-"""Who meets whom: the groups of sections IV-D to IV-F of the paper, from unit vectors and the table of partitions.
+"""Who is compared with whom: the groups of sections IV-D to IV-F of the paper, from unit vectors and partitions.
 
-What is mated is few and scored here; what is non-mated is described, to be passed over once the thresholds are known.
+Mated pairs are few and are scored here. Non-mated pairs are many: they are described here, and one pass over them
+follows when the thresholds are known.
 """
 
 import math
@@ -11,39 +12,36 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from damnatio.evaluation.comparing import NonMated, leave_one_out, mated_across, mated_pairs, search, templates
-from damnatio.evaluation.scanning import Codes, Scores, Units, dots, on_grid
+from damnatio.evaluation.comparing import leave_one_out, mated_across, mated_pairs, search, templates
+from damnatio.evaluation.nonmated import NonMated, nonmated_pairs
+from damnatio.evaluation.pairings import Across, Pairing, Vectors, Within
+from damnatio.evaluation.scanning import Scores, Units, dots, on_grid
 from damnatio.partitions import DEVELOPMENT, DISTRACTOR, ENROL, EVAL, PROBE, RETAIN, TEST, TRAIN, Partitions
-from damnatio.support.tables import codes_of
+from damnatio.support.tables import Codes, codes_of
 
 SINGLE_GROUPS = ("Ftr-Ftr", "Ftr-Fev", "Fev-Fev")
 AVERAGED = "avg(Ftr)-Fev"
 FORGET_GROUPS = (*SINGLE_GROUPS, AVERAGED)
 CROSS_GROUPS = ("FtrxFtr", "FevxFev")
 FALSE_MATCHES = {"R": "RxR", "T": "TxT", **{group: group for group in CROSS_GROUPS}}
-"""Non-mated groups whose FMR is reported, and under what name."""
+"""non-mated groups whose FMR is reported, and the name in the results"""
 SEARCH_GROUPS = {"R": "D", "T": "D", "Ftr": "D", "Fev": "Dev"}
-"""1:N groups, and the calibration of the gallery that each is searched in: `Dev` holds forget-eval templates."""
+"""1:N groups, and the calibration of the gallery that each is searched in. The gallery of `Dev` holds forget-eval
+templates."""
 
 
 @dataclass(frozen=True)
-class Named:
-    """Vectors to compare: whose each is, by code and by name, and the name of its image; a template bears that of its
-    identity."""
+class Named(Vectors):
+    """Vectors with names: that of the image of each, and that of its identity. A template has the name of its identity
+    twice."""
 
-    units: Units
-    codes: Codes
     names: NDArray[np.object_]
     people: NDArray[np.object_]
-
-    @property
-    def pair(self) -> tuple[Units, Codes]:
-        return self.units, self.codes
 
 
 @dataclass(frozen=True)
 class Mated:
-    """Scores of comparisons of one identity, and whose they are."""
+    """Scores, and the code of the identity that each belongs to."""
 
     scores: Scores
     subjects: Codes
@@ -51,7 +49,8 @@ class Mated:
 
 @dataclass(frozen=True)
 class Searches:
-    """Mated searches: the score of the probe's own template, the highest of any other, and whose probe it is."""
+    """Mated searches: the score of the probe's own template, the highest score of any other, and the code of the
+    probe."""
 
     own: Scores
     best: Scores
@@ -59,31 +58,31 @@ class Searches:
 
     @cached_property
     def won(self) -> Scores:
-        """The own score where the own template leads alone, else out of reach of every threshold."""
+        """The own score where the own template leads alone, else -inf, which no threshold accepts."""
         return np.where(self.own > self.best, self.own, -np.inf)
 
 
 @dataclass
 class Comparisons:
-    """What is compared under one protocol, for one model."""
+    """All comparisons of one model at one scale."""
 
     development: NonMated
-    """single images of D: what calibrates 1:1"""
+    """single images of D; they calibrate 1:1"""
     mated: dict[str, Mated]
     nonmated: dict[str, NonMated]
     searches: dict[str, Searches]
     alarms: dict[str, Mated]
     """the highest score of each search with a probe of D, by gallery"""
-    sets: dict[str, tuple[Named, Named | None]]
-    """by group: who is compared with whom, in the second place with itself if there is None"""
+    pairings: dict[str, Pairing[Named]]
+    """by group of 1:1: which vectors meet"""
     seed: int = 0
 
 
 def compare(
     units: Units, rows: NDArray[np.int64], partitions: Partitions, scale: str, most: int, seed: int
 ) -> Comparisons:
-    """All comparisons at one scale. `units[i]` is the embedding of the image at table row `rows[i]`. `most` draws so
-    many non-mated comparisons a group; 0 takes all."""
+    """All comparisons at one scale. `units[i]` is the embedding of the image at table row `rows[i]`. Of each group, at
+    most `most` non-mated comparisons are drawn; 0 takes all."""
     members = partitions.at(rows)
     names, identities = members.table["image"], members.table["identity"]
     codes, people = codes_of(identities)
@@ -93,33 +92,32 @@ def compare(
         return Named(units[mask], codes[mask], names[mask], identities[mask])
 
     def enrolled(vectors: Named) -> Named:
-        """One template an identity, by its name."""
+        """One template per identity."""
         made, whose = templates(vectors.units, vectors.codes)
         return Named(made, whose, people[whose], people[whose])
-
-    def nonmated(stream: int, first: Named, second: Named | None = None) -> NonMated:
-        rng = np.random.default_rng([seed, 7, stream])
-        return NonMated(first.pair, second.pair if second else None, most, rng)
 
     train, evaluated = (chosen(members.in_forget_set(scale, role)) for role in (TRAIN, EVAL))
     development, test = chosen(members.has(DEVELOPMENT)), chosen(members.has(TEST))
     linked = enrolled(train)
     kept = {g: enrolled(chosen(members.has(name, ENROL))) for g, name in (("R", RETAIN), ("T", TEST))}
     probes = {g: chosen(members.has(name, PROBE)) for g, name in (("R", RETAIN), ("T", TEST))}
-    met: dict[str, tuple[Named, Named | None]] = {
-        "D": (development, None),
-        "T single": (test, None),
-        "R": (kept["R"], probes["R"]),
-        "T": (kept["T"], probes["T"]),
-        AVERAGED: (linked, evaluated),
-        "FtrxFtr": (train, None),
-        "FevxFev": (evaluated, None),
-        "FtrxFev": (train, evaluated),
+    pairings: dict[str, Pairing[Named]] = {
+        "D": Within(development),
+        "T single": Within(test),
+        "R": Across(kept["R"], probes["R"]),
+        "T": Across(kept["T"], probes["T"]),
+        AVERAGED: Across(linked, evaluated),
+        "FtrxFtr": Within(train),
+        "FevxFev": Within(evaluated),
+        "FtrxFev": Across(train, evaluated),
     }
-    others = {group: nonmated(stream, *sets) for stream, (group, sets) in enumerate(met.items())}
+    others = {
+        group: nonmated_pairs(pairing, most, np.random.default_rng([seed, 7, stream]))
+        for stream, (group, pairing) in enumerate(pairings.items())
+    }
     mated = {
-        "R": _across(*met["R"]),
-        "T": _across(*met["T"]),
+        "R": _across(kept["R"], probes["R"]),
+        "T": _across(kept["T"], probes["T"]),
         "Ftr-Ftr": _within(train),
         "Ftr-Fev": _across(train, evaluated),
         "Fev-Fev": _within(evaluated),
@@ -132,12 +130,12 @@ def compare(
         for group, probe in {**probes, "Ftr": evaluated}.items()
     }
     own, best = leave_one_out(*evaluated.pair), search(*evaluated.pair, *after)[1]
-    searches["Fev"] = _mated_searches(own, best, evaluated.codes)  # a lone image has no template that does not hold it
+    searches["Fev"] = _mated_searches(own, best, evaluated.codes)  # a single image has no other to make a template of
     alarms = {
         name: Mated(search(*development.pair, *gallery)[1], development.codes)
         for name, gallery in (("D", before), ("Dev", after))
     }
-    return Comparisons(others.pop("D"), mated, others, searches, alarms, met, seed)
+    return Comparisons(others.pop("D"), mated, others, searches, alarms, pairings, seed)
 
 
 def _within(vectors: Named) -> Mated:
@@ -145,8 +143,7 @@ def _within(vectors: Named) -> Mated:
     return Mated(dots(vectors.units, a, vectors.units, b), vectors.codes[a])
 
 
-def _across(first: Named, second: Named | None) -> Mated:
-    assert second is not None
+def _across(first: Named, second: Named) -> Mated:
     a, b = mated_across(first.codes, second.codes)
     return Mated(dots(first.units, a, second.units, b), first.codes[a])
 
@@ -156,5 +153,5 @@ def _mated_searches(own: Scores, best: Scores, subjects: Codes) -> Searches:
     return Searches(own[there], best[there], subjects[there])
 
 
-def _gallery(parts: Sequence[Named]) -> tuple[Units, Codes]:
-    return np.concatenate([part.units for part in parts]), np.concatenate([part.codes for part in parts])
+def _gallery(sets: Sequence[Named]) -> tuple[Units, Codes]:
+    return np.concatenate([templates.units for templates in sets]), np.concatenate([t.codes for t in sets])

@@ -1,4 +1,4 @@
-"""Every number of an evaluation again, from stored embeddings and the table of partitions: no model, no images."""
+"""Compute every number of an evaluation again from stored embeddings and partitions, without a model or an image."""
 
 import math
 from collections.abc import Iterator
@@ -9,18 +9,19 @@ from typing import Any
 import numpy as np
 
 from damnatio.embedding import load_embeddings
-from damnatio.evaluation.measuring import COLUMNS, Measured, Reference, measure, reference_from, write
+from damnatio.evaluation.measuring import Measured, Reference, Result, measure, reference_from, table_of, write
+from damnatio.evaluation.pairings import Pairing
 from damnatio.evaluation.protocol import Comparisons, Named, compare
-from damnatio.evaluation.scanning import Codes, Scores, blocks
+from damnatio.evaluation.scanning import Places, Scores, blocks
 from damnatio.evaluation.score_files import Side, write_scores
 from damnatio.partitions import Partitions
 from damnatio.recipe.schema import EvaluateSettings
 from damnatio.support.errors import DamnatioError, nearest
 from damnatio.support.tables import Table
 
-Blocks = Iterator[tuple[Codes, Codes, Scores]]
+Blocks = Iterator[tuple[Places, Places, Scores]]
 CELLS = 1 << 22
-"""scores at once, where all are written"""
+"""so many scores are computed at once"""
 NUMBERS = ("value", "count", "subjects", "low", "high", "wilson_low", "wilson_high")
 TOLERANCE = 1e-9
 
@@ -55,7 +56,7 @@ def recheck(
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         write(found, folder)
-        as_table(found).write_csv(folder / "results.csv")
+        table_of(Result, found.results).write_csv(folder / "results.csv")
     if scores is not None:
         write_group_scores(compared, scores)
     return found
@@ -64,10 +65,6 @@ def recheck(
 def reference(embeddings: Path, setup: Setup) -> Reference:
     """What f*, by its embeddings, leaves for the models that were made from it."""
     return reference_from(measure(_compared(embeddings, setup), setup.settings.operating_points, None))
-
-
-def as_table(found: Measured) -> Table:
-    return Table.of_rows(COLUMNS, found.rows)
 
 
 def differences(found: Table, stored: Table) -> list[str]:
@@ -122,17 +119,16 @@ def _compared(embeddings: Path, setup: Setup) -> Comparisons:
 
 
 def write_group_scores(compared: Comparisons, folder: Path) -> None:
-    """Every comparison of every 1:1 group, mated and non-mated, as files that bob reads."""
-    for group, (first, second) in compared.sets.items():
-        references, probes = (Side(s.names.tolist(), s.people.tolist()) for s in (first, second or first))
-        write_scores(folder / f"{group.replace(' ', '-')}.csv", references, probes, _all_scores(first, second))
+    """Write every comparison of every 1:1 group, mated and non-mated, to files that bob reads."""
+    for group, pairing in compared.pairings.items():
+        references, probes = (Side(s.names.tolist(), s.people.tolist()) for s in (pairing.first, pairing.second))
+        write_scores(folder / f"{group.replace(' ', '-')}.csv", references, probes, _all_scores(pairing))
 
 
-def _all_scores(first: Named, second: Named | None) -> Blocks:
-    """Each vector of the first set with each of the second; with none, each pair of the first once."""
-    other = second or first
-    for part in blocks(len(first.codes), max(1, CELLS // max(len(other.codes), 1))):
-        scores = first.units[part] @ other.units.T
-        later = np.arange(len(other.codes)) > np.arange(part.start, part.stop)[:, None]
-        i, j = np.nonzero(later if second is None else np.ones(scores.shape, bool))
-        yield i + part.start, j, scores[i, j]
+def _all_scores(pairing: Pairing[Named]) -> Blocks:
+    """The scores of all pairs that meet, mated and non-mated."""
+    for rows in blocks(len(pairing.first), max(1, CELLS // max(len(pairing.second), 1))):
+        columns = pairing.columns(rows)
+        scores = pairing.first.units[rows] @ pairing.second.units[columns].T
+        i, j = np.nonzero(pairing.met(rows))
+        yield i + rows.start, j + columns.start, scores[i, j]

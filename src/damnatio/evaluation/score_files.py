@@ -1,13 +1,13 @@
-"""Score files: one comparison a line, in the formats of bob.bio.base, so that its tools read ours and we read theirs.
+"""Score files: one comparison per line, in the formats of bob.bio.base. Its tools read our files, and we read theirs.
 
-A `.csv` file has a header and the columns of `COLUMNS`; any other is the classic text of four columns, `claimed_id
-real_id test_label score`. A comparison is mated where both subjects are one. Comparisons of a 1:N search are those of
-one probe with every template. Both directions work by blocks: names are held once, comparisons as numbers.
+A `.csv` file has a header and the columns of `COLUMNS`. Any other file is the classic text of four columns, `claimed_id
+real_id test_label score`. A comparison is mated if both subjects are the same. A 1:N search is the comparisons of one
+probe with every template. Files are written and read by blocks: names are held once, comparisons as numbers.
 """
 
 import csv
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from damnatio.support.errors import DamnatioError
 from damnatio.support.files import atomic_file
 
-Codes = NDArray[np.int64]
+Places = NDArray[np.int64]
 Scores = NDArray[np.float64]
 
 PROBE, KEY, PROBE_SUBJECT = "probe_template_id", "probe_key", "probe_subject_id"
@@ -35,7 +35,7 @@ ROWS = 1 << 16
 
 @dataclass(frozen=True)
 class Side:
-    """One side of the comparisons: images or templates by name, and whose each is."""
+    """One side of the comparisons: the names of images or templates, and the subject of each."""
 
     names: Sequence[str]
     subjects: Sequence[str]
@@ -43,13 +43,13 @@ class Side:
 
 @dataclass(frozen=True)
 class Names:
-    """Strings of which many repeat: a code a row, and the distinct values."""
+    """A column of strings, many of which repeat: the distinct values, and for each line the number of its value."""
 
-    codes: NDArray[np.int32]
+    numbers: NDArray[np.int32]
     values: NDArray[Any]
 
-    def __getitem__(self, row: int) -> str:
-        return str(self.values[self.codes[row]])
+    def __getitem__(self, line: int) -> str:
+        return str(self.values[self.numbers[line]])
 
 
 @dataclass(frozen=True)
@@ -69,10 +69,10 @@ def is_csv(path: Path) -> bool:
     return ".csv" in path.suffixes
 
 
-def write_scores(path: Path, references: Side, probes: Side, blocks: Iterable[tuple[Codes, Codes, Scores]]) -> None:
-    """Write comparisons as they come: each block holds places among the references, among the probes, and scores.
+def write_scores(path: Path, references: Side, probes: Side, blocks: Iterable[tuple[Places, Places, Scores]]) -> None:
+    """Write comparisons block by block. A block holds places among the references, places among the probes, and scores.
 
-    Every score is written in the fewest digits that read back to the same number.
+    Every score is written with the fewest digits that read back to the same number.
     """
     texts = [*references.names, *references.subjects, *probes.names, *probes.subjects]
     table = is_csv(path)
@@ -92,8 +92,8 @@ def write_scores(path: Path, references: Side, probes: Side, blocks: Iterable[tu
         with pc.CSVWriter(file, schema, write_options=options) as writer:
             for a, b, scores in blocks:
                 for start in range(0, len(scores), ROWS):
-                    part = slice(start, start + ROWS)
-                    first, second = pa.array(a[part]), pa.array(b[part])
+                    lines = slice(start, start + ROWS)
+                    first, second = pa.array(a[lines]), pa.array(b[lines])
                     name = probe_texts.take(second)
                     content = {
                         PROBE: name,
@@ -101,19 +101,9 @@ def write_scores(path: Path, references: Side, probes: Side, blocks: Iterable[tu
                         PROBE_SUBJECT: probe_subjects.take(second),
                         REFERENCE: reference_texts.take(first),
                         REFERENCE_SUBJECT: reference_subjects.take(first),
-                        SCORE: pa.array(scores[part], pa.float64()),
+                        SCORE: pa.array(scores[lines], pa.float64()),
                     }
                     writer.write_batch(pa.record_batch([content[column] for column in columns], schema=schema))
-
-
-def blocks_of_searches(matrices: Iterable[Scores]) -> Iterator[tuple[Codes, Codes, Scores]]:
-    """Rows of scores, a row a probe and a column a template, as blocks to write."""
-    first = 0
-    for matrix in matrices:
-        probes, templates = matrix.shape
-        places = np.arange(first, first + probes)
-        yield np.tile(np.arange(templates), probes), np.repeat(places, templates), matrix.ravel()
-        first += probes
 
 
 def read_scores(path: Path) -> ScoreFile:
@@ -154,19 +144,6 @@ def read_scores(path: Path) -> ScoreFile:
     )
 
 
-def searches(file: ScoreFile) -> tuple[Scores, Scores]:
-    """The comparisons as 1:N searches, one a probe: the score of its own subject and the highest of any other, -inf
-    where there is none."""
-    if file.probes is None:
-        raise DamnatioError(f"A score file without {' or '.join(PROBE_NAMES)} does not say which search a score is of.")
-    found = []
-    for chosen in (file.mated, ~file.mated):
-        best = np.full(len(file.probes.values), -np.inf)
-        np.maximum.at(best, file.probes.codes[chosen], file.scores[chosen])
-        found.append(best)
-    return found[0], found[1]
-
-
 def _texts(values: Sequence[str]) -> Any:
     return pa.array(values, pa.string())
 
@@ -174,15 +151,15 @@ def _texts(values: Sequence[str]) -> Any:
 def _names(column: Any) -> Names:
     if not column.num_chunks:
         return Names(np.zeros(0, np.int32), np.zeros(0, object))
-    codes = np.concatenate([chunk.indices.to_numpy(zero_copy_only=False) for chunk in column.chunks])
-    return Names(codes.astype(np.int32), column.chunk(0).dictionary.to_numpy(zero_copy_only=False))
+    numbers = np.concatenate([chunk.indices.to_numpy(zero_copy_only=False) for chunk in column.chunks])
+    return Names(numbers.astype(np.int32), column.chunk(0).dictionary.to_numpy(zero_copy_only=False))
 
 
 def _equal(a: Names, b: Names) -> NDArray[np.bool_]:
-    """Whether the strings of each row are one, by comparing codes."""
+    """Whether the two strings of each line are equal, by their numbers."""
     places = {value: place for place, value in enumerate(b.values)}
     translated = np.array([places.get(value, -1) for value in a.values], dtype=np.int64)
-    return np.asarray(translated[a.codes] == b.codes)
+    return np.asarray(translated[a.numbers] == b.numbers)
 
 
 def _header(path: Path) -> list[str]:
@@ -194,7 +171,8 @@ def _header(path: Path) -> list[str]:
 
 
 def _fault(path: Path, header: Sequence[str]) -> str:
-    """The first line at fault, in one sentence; read again slowly, since the fast reader does not number its lines."""
+    """One sentence about the first line at fault. The file is read again slowly, because the fast reader does not
+    number its lines."""
     place = header.index(SCORE)
     try:
         with path.open(newline="", encoding="utf-8") as file:

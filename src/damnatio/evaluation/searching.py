@@ -1,4 +1,4 @@
-"""1:N: each probe's two best templates, exactly, by the products of `scanning`."""
+"""1:N: the two best templates of each probe, exactly, by the products of `scanning`."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,9 +12,9 @@ from damnatio.evaluation.scanning import (
     COLUMNS,
     HEAP,
     ROWS,
-    Codes,
     Kind,
     Narrow,
+    Places,
     Scores,
     Sieve,
     Units,
@@ -31,17 +31,18 @@ from damnatio.evaluation.scanning import (
 )
 
 TRIAL = 256
-"""Probes by which each thread tries a kind: a tile of them costs per probe about what a whole one does."""
+"""Probes by which each thread tries a kind of product: per probe, a tile of so many costs about as much as a whole
+one."""
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """Of each probe the two best templates: places in the gallery (-1 for none) and scores (-inf for none). Of equal
-    scores the template that stands first in the gallery comes first."""
+    """The two best templates of each probe: places in the gallery (-1 for none) and scores (-inf for none). Of equal
+    scores, the template that is first in the gallery comes first."""
 
-    best: Codes
+    best: Places
     score: Scores
-    second: Codes
+    second: Places
     second_score: Scores
 
 
@@ -60,8 +61,8 @@ def top_two(probes: Units, gallery: Units, kind: Kind | None = None) -> Candidat
 
         def run(kind: Kind, start: int, stop: int) -> None:
             size = min(ROWS, -(-(stop - start) // count))
-            parts = (slice(part.start + start, part.stop + start) for part in blocks(stop - start, size))
-            each(lambda rows: _rank(found, *search.contenders(rows, search.sieves.get(kind))), parts)
+            shifted = (slice(rows.start + start, rows.stop + start) for rows in blocks(stop - start, size))
+            each(lambda rows: _rank(found, *search.contenders(rows, search.sieves.get(kind))), shifted)
 
         best, done = trial(kinds, search.prepare, run, n, TRIAL * count)
         search.prepare(best)
@@ -69,7 +70,7 @@ def top_two(probes: Units, gallery: Units, kind: Kind | None = None) -> Candidat
     return found
 
 
-def _rank(found: Candidates, places: Codes, templates: Codes, scores: Scores) -> None:
+def _rank(found: Candidates, places: Places, templates: Places, scores: Scores) -> None:
     order = np.lexsort((templates, -scores, places))
     places, templates, scores = places[order], templates[order], scores[order]
     first = np.flatnonzero(np.diff(places, prepend=-1))
@@ -79,12 +80,12 @@ def _rank(found: Candidates, places: Codes, templates: Codes, scores: Scores) ->
 
 
 class _Search:
-    """Who may be first or second, by a running second best of each probe.
+    """Find the templates that may be first or second, by the running second best of each probe.
 
-    With e the bound of the fine scores (float32, or float64 and 0), a probe's second-best exact score is at least the
-    fine second best less e. So a template more than 2e below that by its own fine score is neither first nor second,
-    nor is one that by a sieve cannot come within e of it. All others are listed with their fine scores; those still
-    open in the end are scored exactly.
+    Let e be the bound of the fine scores (those of float32; for float64 it is 0). The second-best exact score of a
+    probe is at least its second-best fine score minus e. So a template whose fine score is more than 2e below the
+    second-best fine score is neither first nor second, and neither is one that, by a sieve, cannot come within e of it.
+    All other templates are listed with their fine scores. Those that are still open in the end are scored exactly.
     """
 
     def __init__(self, probes: Units, gallery: Units, fine: Kind) -> None:
@@ -97,26 +98,25 @@ class _Search:
         if kind != self.a.kind and kind not in self.sieves:
             self.sieves[kind] = Sieve(Narrow(self.probes, kind), Narrow(self.gallery, kind))
 
-    def contenders(self, rows: slice, sieve: Sieve | None) -> tuple[Codes, Codes, Scores]:
-        """(probe, template, exact score) of all that may be first or second for the probes of these rows."""
+    def contenders(self, rows: slice, sieve: Sieve | None) -> tuple[Places, Places, Scores]:
+        """(probe, template, exact score) of all templates that may be first or second for the probes of these rows."""
         tops = torch.full((rows.stop - rows.start, 2), -torch.inf, dtype=self.a.rows.dtype, device=self.a.rows.device)
-        found: list[tuple[Codes, Codes, Scores]] = []
+        found: list[tuple[Places, Places, Scores]] = []
         for columns in blocks(len(self.b), COLUMNS):
-            if (
-                sieve is None or not columns.start or not sieve.pays()
-            ):  # the first has nothing to be below: all would be open
+            first = columns.start == 0  # no template is known yet: a sieve would leave all pairs open
+            if sieve is None or first or not sieve.pays():
                 found += self._seen(tops, rows, columns, product(self.a, rows, self.b, columns))
             else:
                 found += self._sieved(tops, rows, columns, sieve)
-        places, templates, fine = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        places, templates, fine = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
         kept = fine >= tops[:, 1].double().cpu().numpy()[places - rows.start] - 2 * self.bound
         places, templates = places[kept], templates[kept]
         return places, templates, dots(self.probes, places, self.gallery, templates)
 
     def _seen(
         self, tops: Tensor, rows: slice, columns: slice, tile: Tensor, hit: Tensor | None = None
-    ) -> list[tuple[Codes, Codes, Scores]]:
-        """What is open by a tile of fine scores: of these rows, or of those `hit` among them."""
+    ) -> list[tuple[Places, Places, Scores]]:
+        """The pairs that a tile of fine scores leaves open, of these rows or of the rows `hit` among them."""
         slack = 2 * self.bound
         if hit is None:
             hit = (tile.amax(dim=1) >= tops[:, 1] - slack).nonzero().flatten()
@@ -132,18 +132,18 @@ class _Search:
         r, c = np.divmod(open_, np.uint32(tile.shape[1]))
         return [(among[r], c.astype(np.int64) + columns.start, taken(tile, open_).astype(np.float64))]
 
-    def _sieved(self, tops: Tensor, rows: slice, columns: slice, sieve: Sieve) -> list[tuple[Codes, Codes, Scores]]:
+    def _sieved(self, tops: Tensor, rows: slice, columns: slice, sieve: Sieve) -> list[tuple[Places, Places, Scores]]:
         tile = sieve.tile(rows, columns)
         lowest = tops[:, 1:] - (sieve.rows[rows] + self.bound)
         hit = (tile.amax(dim=1, keepdim=True) >= lowest).flatten().nonzero().flatten()
         if not len(hit):
             return []
-        part = tile if len(hit) == len(tile) else tile[hit]
-        open_ = places_from(part, lowest[hit])
-        if not sieve.leaves_few(len(open_), part.numel()):
+        rest = tile if len(hit) == len(tile) else tile[hit]
+        open_ = places_from(rest, lowest[hit])
+        if not sieve.leaves_few(len(open_), rest.numel()):
             fine = torch.mm(self.a.rows[hit + rows.start], self.b.rows[columns].T)
             return self._seen(tops, rows, columns, fine, hit)
-        r, c = np.divmod(open_, np.uint32(part.shape[1]))
+        r, c = np.divmod(open_, np.uint32(rest.shape[1]))
         among = hit.cpu().numpy()
         i, j = among[r] + rows.start, c.astype(np.int64) + columns.start
         scores = listed(self.a, i, self.b, j)
@@ -151,8 +151,8 @@ class _Search:
         return [(i, j, scores)]
 
 
-def _raise(tops: Tensor, rows: Codes, places: Codes, scores: Scores) -> None:
-    """The two best of each of these rows, now that these scores of theirs are known too."""
+def _raise(tops: Tensor, rows: Places, places: Places, scores: Scores) -> None:
+    """Update the two best fine scores of these rows by more of their scores."""
     known = tops[torch.from_numpy(rows)].double().cpu().numpy()
     places = np.concatenate([places, rows, rows])
     scores = np.concatenate([scores, known[:, 0], known[:, 1]])
@@ -162,8 +162,10 @@ def _raise(tops: Tensor, rows: Codes, places: Codes, scores: Scores) -> None:
     tops[torch.from_numpy(rows)] = best.to(tops.dtype).to(tops.device)
 
 
-def _first_two(probes: Units, gallery: Units, places: Codes, columns: slice) -> Iterator[tuple[Codes, Codes, Scores]]:
-    """The two best templates among these columns, exactly; of equal ones the first."""
+def _first_two(
+    probes: Units, gallery: Units, places: Places, columns: slice
+) -> Iterator[tuple[Places, Places, Scores]]:
+    """The two best templates among these columns, exactly; of equal scores the first."""
     scores = probes[places] @ gallery[columns].T
     every = np.arange(len(places))
     for _ in range(min(2, scores.shape[1])):

@@ -1,6 +1,6 @@
-"""Rates, thresholds and distances: score arrays in, numbers out. NumPy alone, so that an auditor can read
-and run it without a model.
+"""Rates, thresholds and distances as functions of score arrays. They need NumPy only, so that an auditor can read and
+run them without a model.
 
-The conventions, everywhere: a comparison is accepted at score >= threshold; tied scores stand or fall together; a rate
-is a fraction; a rate of nothing is NaN.
+Everywhere, a comparison is accepted if its score >= the threshold; tied scores are accepted or rejected together; a
+rate is a fraction; the rate of an empty set is NaN.
 """

@@ -1,7 +1,6 @@
-"""The benchmarks that face recognition has long been measured by: ten-fold accuracy on pairs, closed-set retrieval, and
-how closely the images of an identity lie together.
+"""Classic benchmarks of face recognition: ten-fold accuracy on pairs, closed-set retrieval, and compactness.
 
-Scores are cosines. Retrieval takes them by blocks of rows, so that the matrix of all of them never exists.
+Scores are cosines. Retrieval takes them by blocks of rows, so that the matrix of all scores is never in memory.
 """
 
 import math
@@ -15,7 +14,7 @@ from damnatio.metrics.verification import Scores
 
 Codes = NDArray[np.int64]
 GRID = np.arange(0, 4, 0.01)
-"""InsightFace's thresholds of the squared distance of unit vectors."""
+"""the thresholds of InsightFace, for the squared distance of unit vectors"""
 
 
 @dataclass(frozen=True)
@@ -31,22 +30,24 @@ class Folds:
 
     @property
     def deviation(self) -> float:
-        """Of the population, as LFW's tables give it."""
+        """The standard deviation of the population, as in the tables of LFW."""
         return float(self.accuracies.std())
 
 
 def ten_fold(scores: Scores, same: NDArray[np.bool_], folds: int = 10) -> Folds:
-    """LFW's accuracy: each fold is judged at the threshold that is best on the other folds, accepting at >= it.
+    """The accuracy of LFW: each fold is judged at the threshold that is best on the other folds.
 
-    Folds are contiguous, in the order given. Every observed score is tried, and the rejection of everything. Of equally
-    good thresholds the highest is taken: the strictest, as InsightFace's first maximum over ascending distances is.
+    Folds are contiguous, in the order given. The candidates are all observed scores and a threshold that rejects
+    everything. Of equally good thresholds the highest is taken. InsightFace takes the first maximum over ascending
+    distances, which is the strictest too.
     """
     return _folds(scores, same, folds, None)
 
 
 def ten_fold_on_grid(scores: Scores, same: NDArray[np.bool_], folds: int = 10) -> Folds:
-    """The same as InsightFace computes it, for comparison with published numbers: squared distance < threshold, and
-    thresholds from 0 to 4 in steps of 0.01. The thresholds returned are distances."""
+    """The same accuracy as InsightFace computes it, for comparison with published numbers: a pair is accepted if its
+    squared distance < threshold, and thresholds go from 0 to 4 in steps of 0.01. The thresholds returned are
+    distances."""
     strict = np.nextafter(-GRID, np.inf)  # -d >= the number after -t  <=>  d < t
     found = _folds(-np.maximum(2 - 2 * scores, 0), same, folds, strict)
     return Folds(found.accuracies, np.abs(np.nextafter(found.thresholds, -np.inf)))
@@ -77,18 +78,18 @@ class Retrieval:
     """Every image queries all others."""
 
     recall_at_1: float
-    """share of queries whose nearest image is of their identity alone"""
+    """the share of queries for which an image of their identity is nearest, and no other is as near"""
     mean_average_precision: float
     queries: int
     left_out: int
-    """images whose identity has no other: nothing is there to be found"""
+    """images whose identity has no other image, so that there is nothing to find"""
 
 
 def retrieval(blocks: Iterable[Scores], codes: Codes) -> Retrieval:
     """R@1 and mAP, from rows of scores: row i of all blocks together holds the scores of image i with every image.
 
     The average precision of a query is the mean, over the images of its identity, of the precision at that image's
-    rank. A tie counts against the query: a score of another identity goes before an equal one of its own.
+    rank. A tie counts against the query: of equal scores, that of another identity ranks first.
     """
     hits, precisions, first = [], [], 0
     _, identity, counts = np.unique(codes, return_inverse=True, return_counts=True)
@@ -97,7 +98,7 @@ def retrieval(blocks: Iterable[Scores], codes: Codes) -> Retrieval:
         rows = first + np.flatnonzero(sizes[first : first + len(block)] > 1)
         own = codes[rows, None] == codes[None, :]
         strangers = np.where(own, -np.inf, block[rows - first])
-        strangers.sort(axis=1)  # the identity's own images come first now, and are passed over
+        strangers.sort(axis=1)  # the identity's own images, at -inf, come first and are skipped
         for place, row in enumerate(rows):
             others = strangers[place, sizes[row] :]
             mine = own[place]

@@ -1,10 +1,10 @@
-"""Open-set 1:N searches: each probe is compared with every template of a gallery.
+"""1:N searches: each probe is compared with every template of a gallery.
 
-A mated search succeeds if the probe's own identity is the top candidate alone (a tie loses) and its score reaches the
-threshold. A non-mated search raises a false alarm if its highest score does. So a search is known by two numbers: the
-score of the probe's own template and the highest score of any other.
+In an open set, a mated search succeeds if the probe's own identity is the top candidate alone (a tie loses) and its
+score reaches the threshold. A non-mated search raises a false alarm if its highest score reaches the threshold. So two
+numbers describe a search: the score of the probe's own template, and the highest score of any other.
 
-Closed-set searches have no threshold: what counts is the rank of the probe's own identity.
+A closed-set search has no threshold; it is described by the rank of the probe's own identity.
 """
 
 import math
@@ -16,18 +16,9 @@ from numpy.typing import NDArray
 from damnatio.metrics.verification import Scores
 
 
-def identified(own: Scores, best_other: Scores, threshold: float) -> NDArray[np.bool_]:
-    """Whether each mated search returns its own identity first and at or above the threshold."""
-    return (own > best_other) & (own >= threshold)
-
-
-def true_positive_rate(own: Scores, best_other: Scores, threshold: float) -> float:
-    """TPIR: the share of mated searches that succeed."""
-    return float(np.mean(identified(own, best_other, threshold))) if len(own) else math.nan
-
-
 def identification_curve(own: Scores, best_other: Scores, thresholds: NDArray[np.float64]) -> NDArray[np.float64]:
-    """TPIR at each threshold, by one sort: only searches won at rank one can succeed."""
+    """TPIR, the share of mated searches that succeed, at each threshold; by one sort of the searches that rank their
+    own identity first."""
     if not len(own):
         return np.full(len(thresholds), math.nan)
     won = np.sort(own[own > best_other])
@@ -39,7 +30,8 @@ def ranks(
 ) -> NDArray[np.int64]:
     """The rank of each probe's own identity: 1 + the number of other identities that score at least as high.
 
-    `blocks` are rows of scores, a row a probe and a column a template. An identity scores by its best template.
+    `blocks` are rows of scores: one row per probe, one column per template. The score of an identity is that of its
+    best template.
     """
     order = np.argsort(gallery_codes, kind="stable")
     present, starts = np.unique(gallery_codes[order], return_index=True)

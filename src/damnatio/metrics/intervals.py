@@ -1,12 +1,12 @@
-"""How far a rate can be trusted: Wilson's interval, and the bootstrap over subjects.
+"""Intervals of rates: Wilson's interval, and the bootstrap over subjects.
 
-Comparisons that share a subject are not independent, so Wilson's interval, which takes them to be, is too narrow. The
-bootstrap draws subjects with replacement: with m_a the number of times that subject a was drawn, a mated comparison of
-a counts m_a times, a non-mated one of a and b counts m_a m_b times, a search with a probe of a counts m_a times. Each
-replicate is judged at its own threshold, from an independent draw of the development subjects. The gallery is fixed.
+Comparisons that share a subject are not independent. Wilson's interval assumes that they are, and is too narrow. The
+bootstrap draws subjects with replacement. If subject a was drawn m_a times, a mated comparison of a counts m_a times, a
+non-mated one of a and b counts m_a m_b times, and a search with a probe of a counts m_a times. Each replicate is judged
+at its own threshold, from an independent draw of the development subjects. The gallery is fixed.
 
-Counts are resampled, not scores: what a subject adds to a rate at each replicate's threshold is counted once, and a
-replicate is a product of two small matrices.
+Counts are resampled, not scores: what each subject adds to a rate at the threshold of each replicate is counted once,
+and a replicate is then a product of two small matrices.
 """
 
 import math
@@ -19,6 +19,7 @@ from damnatio.metrics.verification import Scores, allowed_errors
 
 LEVEL = 0.95
 _CHUNK = 1 << 24
+"""so many numbers of a [replicates, pairs] matrix are held at once"""
 
 Draws = NDArray[np.float32]
 """[replicates, subjects]: how often each replicate drew each subject"""
@@ -26,13 +27,15 @@ Places = NDArray[np.int64]
 
 
 def wilson(accepted: float, count: int, z: float = 1.959963984540054) -> tuple[float, float]:
-    """Wilson's interval of a share; z belongs to 95 %."""
+    """Wilson's interval of a share; the default z is that of 95 %."""
     if not count:
         return math.nan, math.nan
     share = accepted / count
     centre = (share + z * z / (2 * count)) / (1 + z * z / count)
     half = z * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count)) / (1 + z * z / count)
-    return max(0.0, min(centre - half, share)), min(1.0, max(centre + half, share))  # rounding leaves no share outside
+    return max(0.0, min(centre - half, share)), min(
+        1.0, max(centre + half, share)
+    )  # whatever rounds, the share lies within
 
 
 def draw_subjects(subjects: int, replicates: int, rng: np.random.Generator) -> Draws:
@@ -43,7 +46,7 @@ def draw_subjects(subjects: int, replicates: int, rng: np.random.Generator) -> D
 
 
 def interval(rates: Scores) -> tuple[float, float]:
-    """The percentile interval of the replicates' rates; those that could not be formed are left out."""
+    """The percentile interval of the rates of replicates, without those that are NaN."""
     known = rates[~np.isnan(rates)]
     if not len(known):
         return math.nan, math.nan
@@ -54,7 +57,7 @@ def interval(rates: Scores) -> tuple[float, float]:
 def rates(scores: Scores, subjects: Places, draws: Draws, thresholds: Scores) -> Scores:
     """The share of accepted scores in each replicate at its threshold: a TMR, or a TPIR with -inf for a lost search."""
     order = np.argsort(thresholds)
-    reached = np.searchsorted(thresholds[order], scores, side="right")  # how many of the thresholds it reaches
+    reached = np.searchsorted(thresholds[order], scores, side="right")  # how many of the thresholds each score reaches
     width = len(thresholds) + 1
     cells = np.bincount(subjects * width + reached, minlength=draws.shape[1] * width).reshape(-1, width)
     accepted = cells.sum(axis=1, keepdims=True) - np.cumsum(cells, axis=1)[:, :-1]  # [subjects, thresholds ascending]
@@ -68,15 +71,15 @@ def rates(scores: Scores, subjects: Places, draws: Draws, thresholds: Scores) ->
 def pair_rates(
     scores: Scores, a: Places, b: Places, share: float, totals: Scores, draws: Draws, thresholds: Scores
 ) -> Scores:
-    """The share of accepted pairs of subjects in each replicate, from the highest of the scores.
+    """The share of accepted pairs in each replicate, from the highest scores.
 
-    The listed pairs are a uniform `share` of all that reach the lowest threshold; `totals` weigh all pairs
-    (`pair_totals`).
+    The listed pairs are a uniform `share` of all pairs that reach the lowest threshold. `a` and `b` are their subjects.
+    `totals` are the weights of all pairs (`pair_totals`).
     """
     values = np.empty(len(thresholds))
-    for part in _chunks(len(thresholds), len(scores)):
-        weights = draws[part][:, a] * draws[part][:, b]
-        values[part] = np.einsum("be,be->b", weights, scores[None, :] >= thresholds[part, None], dtype=np.float64)
+    for chunk in _chunks(len(thresholds), len(scores)):
+        weights = draws[chunk][:, a] * draws[chunk][:, b]
+        values[chunk] = np.einsum("be,be->b", weights, scores[None, :] >= thresholds[chunk, None], dtype=np.float64)
     return _share(values / share, totals)
 
 
@@ -93,28 +96,37 @@ def pair_totals(draws: Draws, sizes: Places, others: Places | None = None) -> Sc
 def thresholds(
     scores: Scores, a: Places, b: Places | None, share: float, totals: Scores, draws: Draws, target: float
 ) -> Scores:
-    """The threshold at the target in each replicate, from the highest of the non-mated scores.
+    """The threshold at the target in each replicate, from the highest non-mated scores.
 
-    The scores are a uniform `share` of all above some bound; `a`, and `b` for pairs, are their subjects. The rule is
-    that of `verification.threshold_at`, with weights.
+    The scores are a uniform `share` of all scores above some bound. `a` are their subjects; for pairs, `b` are those of
+    the second side. The rule is that of `verification.threshold_at`, with weights.
     """
     order = np.argsort(-scores, kind="stable")
     ranked = scores[order]
     opens = np.flatnonzero(np.diff(ranked, prepend=np.inf))  # where a run of equal scores begins
     found = np.empty(len(draws))
-    for part in _chunks(len(draws), len(ranked)):
-        weights = draws[part][:, a[order]]
+    for chunk in _chunks(len(draws), len(ranked)):
+        weights = draws[chunk][:, a[order]]
         if b is not None:
-            weights = weights * draws[part][:, b[order]]
+            weights = weights * draws[chunk][:, b[order]]
         sums = np.cumsum(weights, axis=1, dtype=np.float64)
         runs = np.column_stack([sums[:, opens[1:] - 1], sums[:, -1]]) / share  # accepted at the end of each run
-        allowed = np.array([_allowed(total, target) for total in totals[part]])
+        allowed = np.array([_allowed(total, target) for total in totals[chunk]])
         fit = (runs <= allowed[:, None]).sum(axis=1)
         accepted = np.where(fit > 0, runs[np.arange(len(runs)), fit - 1], 0)
         lowest = ranked[opens[(runs < accepted[:, None]).sum(axis=1)]]  # a score that was not drawn is no threshold
         border = ranked[opens[np.minimum(fit, len(opens) - 1)]]
-        found[part] = np.where(accepted > 0, lowest, np.nextafter(border, np.inf))
+        found[chunk] = np.where(accepted > 0, lowest, np.nextafter(border, np.inf))
     return found
+
+
+def rank_of_replicates(rank: float) -> float:
+    """A rank so low that the threshold of every replicate lies above it, where the threshold of all has this rank.
+
+    In a replicate a pair counts as often as both its subjects were drawn, once on average. Four times the rank, and 30
+    for small ranks, leave room for replicates that drew the subjects of the highest pairs rarely.
+    """
+    return 4 * rank + 30
 
 
 def _share(accepted: Scores, totals: Scores) -> Scores:

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 Scores = NDArray[np.float64]
 
 ENOUGH_ERRORS = 30
-"""The rule of 30: with fewer errors, a rate is not known to within 30 % at 90 % confidence."""
+"""The rule of 30: with fewer errors, a rate is not known within 30 % at 90 % confidence."""
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """A threshold with what it rests on: never one without the other."""
+    """A threshold, and the counts that it rests on."""
 
     target: float
     threshold: float
@@ -33,7 +33,7 @@ class Calibration:
 
     @property
     def warning(self) -> str:
-        """What to hold against this operating point, or nothing."""
+        """What makes this operating point doubtful; empty if nothing does."""
         if not self.resolved:
             needed = f"at least {1 / self.target:,.0f} are needed"
             return f"{self.target:g} cannot be resolved on {self.count:,} comparisons ({needed})"
@@ -46,7 +46,7 @@ class Calibration:
 def threshold_at(nonmated: Scores, target: float) -> float:
     """The lowest observed score at which the share of accepted non-mated scores does not exceed the target.
 
-    Ties count together. Where even the highest score would exceed it, the threshold lies just above that score.
+    Ties count together. If even the highest score would exceed the target, the threshold lies just above that score.
     """
     if not 0 < target < 1:
         raise ValueError(f"a target rate lies between 0 and 1, not {target}")
@@ -54,7 +54,7 @@ def threshold_at(nonmated: Scores, target: float) -> float:
     if n == 0:
         raise ValueError("a threshold needs at least one non-mated score")
     allowed = allowed_errors(n, target)
-    highest = np.sort(np.partition(nonmated, n - allowed - 1)[n - allowed - 1 :])  # the allowed ones and one more
+    highest = np.sort(np.partition(nonmated, n - allowed - 1)[n - allowed - 1 :])  # the allowed scores and one more
     return _threshold_of_sorted(highest, allowed)
 
 
@@ -80,7 +80,7 @@ def acceptance_rate(scores: Scores, threshold: float) -> float:
 
 
 def operating_points(nonmated: Scores, targets: Sequence[float]) -> tuple[Scores, Scores]:
-    """(threshold, attained rate) at each target, by one sort: the abscissae of a DET or ROC curve."""
+    """(threshold, attained rate) at each target, by one sort. The rates are the abscissae of a DET or ROC curve."""
     ascending = np.sort(nonmated)
     thresholds = np.array([_threshold_of_sorted(ascending, allowed_errors(len(ascending), t)) for t in targets])
     return thresholds, acceptance_curve(ascending, thresholds)
@@ -106,7 +106,7 @@ def equal_error_rate(mated: Scores, nonmated: Scores, counts: NDArray[np.int64] 
     candidates = np.append(candidates, np.nextafter(candidates[-1], np.inf))
     missed = np.searchsorted(np.sort(mated), candidates, side="left")
     false = below[-1] - below[np.searchsorted(ascending, candidates, side="left")]
-    best = int(np.argmin(np.abs(missed * below[-1] - false * len(mated))))  # in whole numbers, where ties are ties
+    best = int(np.argmin(np.abs(missed * below[-1] - false * len(mated))))  # in whole numbers, so that ties stay ties
     return float((missed[best] / len(mated) + false[best] / below[-1]) / 2), float(candidates[best])
 
 
@@ -117,7 +117,7 @@ def _threshold_of_sorted(ascending: Scores, allowed: int) -> float:
         candidate = ascending[n - allowed]
         if ascending[n - allowed - 1] < candidate:
             return float(candidate)
-        above = np.searchsorted(ascending, candidate, side="right")  # the tie at the border does not fit: it stays out
+        above = np.searchsorted(ascending, candidate, side="right")  # the tie at the border does not fit: reject it
         if above < n:
             return float(ascending[above])
     return float(np.nextafter(ascending[-1], np.inf))

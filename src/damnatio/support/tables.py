@@ -23,6 +23,8 @@ from damnatio.support.manifests import checked
 Column = NDArray[Any]
 FEW_ROWS, ROWS_PER_BYTE = 1_000_000, 8
 """rows that any file may have, and how many more a longer one"""
+Codes = NDArray[np.int64]
+"""Numbers that stand for identities in arrays: two vectors with equal codes are of one identity."""
 
 
 class Table:
@@ -126,7 +128,7 @@ def from_arrow(column: Any) -> Column:
     return np.asarray(encoded.dictionary.to_numpy(zero_copy_only=False)[encoded.indices.to_numpy()])
 
 
-def codes_of(values: Column) -> tuple[NDArray[np.int64], Column]:
+def codes_of(values: Column) -> tuple[Codes, Column]:
     """The code of each value, which is its place among the sorted distinct values; and those values."""
     if values.dtype != object:
         distinct, codes = np.unique(values, return_inverse=True)
@@ -140,7 +142,7 @@ def codes_of(values: Column) -> tuple[NDArray[np.int64], Column]:
     return place[encoded.indices.to_numpy()], distinct[order]
 
 
-def groups_of(codes: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+def groups_of(codes: Codes) -> Iterator[NDArray[np.int64]]:
     """The rows of each code, in ascending order of code and row."""
     if len(codes) == 0:
         return

@@ -1,0 +1,224 @@
+"""The protocol of docs/protocol.md a second time: Python loops over single images, and every result from them."""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from damnatio.evaluation.scanning import on_grid
+from damnatio.support.tables import Table
+
+Vector = NDArray[np.float64]
+Key = tuple[str, str, float | None, str]
+Results = dict[Key, tuple[float, int]]
+"""by task, group, operating point and metric: value and count"""
+TARGETS = (0.01, 0.1)
+
+
+def dot(a: Vector, b: Vector) -> float:
+    return sum(float(x) * float(y) for x, y in zip(a, b, strict=True))
+
+
+def template(vectors: list[Vector]) -> Vector:
+    mean = sum(vectors, np.zeros(len(vectors[0]))) / len(vectors)
+    return on_grid(mean / math.sqrt(dot(mean, mean)))
+
+
+def naive_threshold(scores: list[float], target: float) -> float:
+    candidates = [*scores, math.nextafter(max(scores), math.inf)]
+    return min(c for c in candidates if sum(s >= c for s in scores) / len(scores) <= target)
+
+
+def naive_equal_error(mated: list[float], nonmated: list[float]) -> float:
+    candidates = sorted({*mated, *nonmated, math.nextafter(max([*mated, *nonmated]), math.inf)})
+    rates = [(share([s < c for s in mated]), share([s >= c for s in nonmated])) for c in candidates]
+    missed, false = min(rates, key=lambda pair: abs(pair[0] - pair[1]))
+    return (missed + false) / 2
+
+
+def share(successes: list[bool]) -> float:
+    return sum(successes) / len(successes) if successes else math.nan
+
+
+def naive_w1(a: list[float], b: list[float]) -> float:
+    if not a or not b:
+        return math.nan
+    places = sorted([*a, *b])
+    area = 0.0
+    for left, right in pairwise(places):
+        area += (right - left) * abs(sum(x <= left for x in a) / len(a) - sum(x <= left for x in b) / len(b))
+    return area
+
+
+class Naive:
+    """All comparisons at one scale, one image at a time."""
+
+    def __init__(self, table: Table, units: Vector, rows: NDArray[np.int64], scale: str) -> None:
+        of_row = {int(row): unit for row, unit in zip(rows, on_grid(units), strict=True)}
+        inside = {"S1"} if scale == "S1" else {"S1", "S2"}
+        self.sets: dict[str, dict[str, list[Vector]]] = {}
+        for row in table.rows():
+            part, role, name = row["partition"], row["role"], row["identity"]
+            if part == "F" and role in ("train", "eval") and row["scale"] in inside:
+                self._add(f"F {role}", name, of_row[row["row"]])
+            elif part == "T" or (part == "R" and row["control"]):
+                self._add(f"{part} {role}", name, of_row[row["row"]])
+                self._add(part, name, of_row[row["row"]])
+            elif part in ("D", "G"):
+                self._add(part, name, of_row[row["row"]])
+        self.mated: dict[str, list[tuple[str, float]]] = {
+            "R": self._template_mated("R enrol", "R probe"),
+            "T": self._template_mated("T enrol", "T probe"),
+            "Ftr-Ftr": self._pairs_within("F train"),
+            "Ftr-Fev": self._pairs_between("F train", "F eval"),
+            "Fev-Fev": self._pairs_within("F eval"),
+            "avg(Ftr)-Fev": self._template_mated("F train", "F eval"),
+        }
+        self.nonmated = {
+            "D": self._single_nonmated("D"),
+            "T single": self._single_nonmated("T"),
+            "RxR": self._template_nonmated("R enrol", "R probe"),
+            "TxT": self._template_nonmated("T enrol", "T probe"),
+            "FtrxFtr": self._single_nonmated("F train"),
+            "FevxFev": self._single_nonmated("F eval"),
+        }
+
+    def _add(self, group: str, name: str, unit: Vector) -> None:
+        self.sets.setdefault(group, {}).setdefault(name, []).append(unit)
+
+    def of(self, group: str) -> dict[str, list[Vector]]:
+        return self.sets.get(group, {})
+
+    def _pairs_within(self, group: str) -> list[tuple[str, float]]:
+        pairs = []
+        for name, images in self.of(group).items():
+            for i in range(len(images)):
+                for j in range(i + 1, len(images)):
+                    pairs.append((name, dot(images[i], images[j])))
+        return pairs
+
+    def _pairs_between(self, first: str, second: str) -> list[tuple[str, float]]:
+        return [
+            (name, dot(a, b))
+            for name, images in self.of(first).items()
+            for a in images
+            for b in self.of(second).get(name, [])
+        ]
+
+    def _template_mated(self, enrolled: str, probes: str) -> list[tuple[str, float]]:
+        return [
+            (name, dot(template(images), probe))
+            for name, images in self.of(enrolled).items()
+            for probe in self.of(probes).get(name, [])
+        ]
+
+    def _template_nonmated(self, enrolled: str, probes: str) -> list[float]:
+        return [
+            dot(template(images), probe)
+            for name, images in self.of(enrolled).items()
+            for other, others in self.of(probes).items()
+            if other != name
+            for probe in others
+        ]
+
+    def _single_nonmated(self, group: str) -> list[float]:
+        names = sorted(self.of(group))
+        return [
+            dot(a, b)
+            for place, name in enumerate(names)
+            for other in names[place + 1 :]
+            for a in self.of(group)[name]
+            for b in self.of(group)[other]
+        ]
+
+    def gallery(self, forget: str) -> dict[str, Vector]:
+        groups = ("R enrol", "T enrol", forget, "G")
+        return {name: template(images) for group in groups for name, images in self.of(group).items()}
+
+    def search(self, probe: Vector, name: str, gallery: dict[str, Vector], own: Vector | None) -> tuple[float, float]:
+        others = [dot(probe, vector) for other, vector in gallery.items() if other != name]
+        return (dot(probe, own) if own is not None else -math.inf), max(others)
+
+    def searches(self, group: str) -> list[tuple[float, float]]:
+        gallery = self.gallery("F eval" if group == "Fev" else "F train")
+        found = []
+        for name, probes in self.of({"R": "R probe", "T": "T probe"}.get(group, "F eval")).items():
+            for place, probe in enumerate(probes):
+                if group == "Fev":
+                    others = [image for i, image in enumerate(probes) if i != place]
+                    own = template(others) if others else None
+                else:
+                    own = gallery.get(name)
+                if own is not None:
+                    found.append(self.search(probe, name, gallery, own))
+        return found
+
+    def alarms(self, forget: str) -> list[float]:
+        gallery = self.gallery(forget)
+        return [max(dot(image, t) for t in gallery.values()) for images in self.of("D").values() for image in images]
+
+    def thresholds(self) -> dict[tuple[str, str, float], float]:
+        scores = {
+            ("1:1", "D"): self.nonmated["D"],
+            ("1:N", "D"): self.alarms("F train"),
+            ("1:N", "Dev"): self.alarms("F eval"),
+        }
+        return {(*key, target): naive_threshold(values, target) for key, values in scores.items() for target in TARGETS}
+
+    def results(self, reference: "Naive") -> Results:
+        results: Results = {}
+        own, fixed = self.thresholds(), reference.thresholds()
+        calibration = {
+            ("1:1", "D", "FMR"): self.nonmated["D"],
+            ("1:N", "D", "FPIR"): self.alarms("F train"),
+            ("1:N", "Dev", "FPIR"): self.alarms("F eval"),
+        }
+        for target in TARGETS:
+            for (task, group, rate), scores in calibration.items():
+                threshold = own[task, group, target]
+                results[task, group, target, "threshold"] = threshold, len(scores)
+                results[task, group, target, rate] = share([s >= threshold for s in scores]), len(scores)
+            for thresholds, suffix in ((own, ""), (fixed, "_fixed")):
+                threshold = thresholds["1:1", "D", target]
+                for group, pairs in self.mated.items():
+                    rate_ = share([score >= threshold for _, score in pairs])
+                    results["1:1", group, target, f"TMR{suffix}"] = rate_, len(pairs)
+                for group in ("RxR", "TxT", "FtrxFtr", "FevxFev"):
+                    scores = self.nonmated[group]
+                    results["1:1", group, target, f"FMR{suffix}"] = share([s >= threshold for s in scores]), len(scores)
+                for group in ("R", "T", "Ftr", "Fev"):
+                    limit = thresholds["1:N", "Dev" if group == "Fev" else "D", target]
+                    won = [mine >= limit and not other >= mine for mine, other in self.searches(group)]
+                    results["1:N", group, target, f"TPIR{suffix}"] = share(won), len(won)
+            results |= self._weakly_forgotten(own["1:1", "D", target], target)
+        results |= self._distances(reference)
+        return results
+
+    def _weakly_forgotten(self, threshold: float, target: float) -> Results:
+        groups = {group: self.mated[group] for group in ("Ftr-Ftr", "Ftr-Fev", "Fev-Fev")}
+        groups["F"] = [pair for pairs in groups.values() for pair in pairs]
+        results: Results = {}
+        for group, pairs in groups.items():
+            unlinked = []
+            for person in {name for name, _ in pairs}:
+                unlinked.append(all(score < threshold for name, score in pairs if name == person))
+            results["1:1", group, target, "weakly_forgotten"] = share(unlinked), len(unlinked)
+        return results
+
+    def _distances(self, reference: "Naive") -> Results:
+        results: Results = {}
+        for group in ("Ftr-Ftr", "Ftr-Fev", "Fev-Fev", "avg(Ftr)-Fev"):
+            scores = [score for _, score in self.mated[group]]
+            like = self.nonmated["TxT" if group == "avg(Ftr)-Fev" else "T single"]
+            results["1:1", group, None, "W1"] = naive_w1(scores, like), len(scores)
+        mated, before = [s for _, s in self.mated["R"]], [s for _, s in reference.mated["R"]]
+        moved = naive_w1(mated, before), naive_w1(self.nonmated["RxR"], reference.nonmated["RxR"])
+        counts = len(mated), len(self.nonmated["RxR"])
+        results["1:1", "R", None, "deformation"] = moved[0], counts[0]
+        results["1:1", "RxR", None, "deformation"] = moved[1], counts[1]
+        results["1:1", "R", None, "footprint"] = sum(moved), sum(counts)
+        for group in ("R", "T"):
+            own = [score for _, score in self.mated[group]]
+            results["1:1", group, None, "EER"] = naive_equal_error(own, self.nonmated[f"{group}x{group}"]), len(own)
+        return results
