@@ -31,8 +31,11 @@ def main() -> None:
     parser.add_argument("second", type=Path)
     parser.add_argument("--method", nargs="*", help="only these rows; f* is `original`")
     options = parser.parse_args()
-    first, second = read(options.first), read(options.second)
-    both = [key for key in first if key in second and (not options.method or key[1] in options.method)]
+    first, second = (
+        {key: row for key, row in read(path).items() if not options.method or key[1] in options.method}
+        for path in (options.first, options.second)
+    )
+    both = [key for key in first if key in second]
     found: dict[tuple[str, str, str], list[tuple[str, ...]]] = defaultdict(list)
     for key in both:
         if not math.isnan(number(first[key]["value"])) and not math.isnan(number(second[key]["value"])):
