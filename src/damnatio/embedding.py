@@ -133,7 +133,12 @@ def load_examples(folder: Path) -> list[Example]:
     arrays = load_file(checked(folder / EXAMPLES))
     columns = zip(*(arrays[name] for name in ("within", "images", "distances", "similarities")), strict=True)
     return [
-        Example("within" if within else "across", images, float(distance), float(similarity))
+        Example(
+            kind="within" if within else "across",
+            images=images,
+            distance=float(distance),
+            similarity=float(similarity),
+        )
         for within, images, distance, similarity in columns
     ]
 

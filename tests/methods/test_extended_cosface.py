@@ -20,7 +20,7 @@ def prepared(batch: ForgetBatch) -> tuple[ExtendedCosFace, CosFace]:
     return method, head
 
 
-def test_it_is_cosface_with_the_rows_appended() -> None:
+def test_it_is_cosface_with_the_vectors_appended() -> None:
     batch = batch_of([3, 2], seed=4)
     method, head = prepared(batch)
     whole = CosFace(CLASSES + 5, 8, logit_scale=64.0, margin=0.65).double()

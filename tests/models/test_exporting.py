@@ -105,7 +105,7 @@ def test_card_that_calls_the_deviation_scale_is_still_read(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "content", ["{", "[" * 20_000, '{"backbone": "x"}', '{"backbone": "x", "dim": 8, "size": 8, "colour": "rgb"}']
 )
-def test_card_that_is_none_is_told(content: str, tmp_path: Path) -> None:
+def test_card_that_is_none_is_reported(content: str, tmp_path: Path) -> None:
     export(settled("iresnet-tiny", 32, 16), CARD, tmp_path / "f.pth")
     (tmp_path / "f.pth.card.json").write_text(content)
     with pytest.raises(DamnatioError, match=r"f.pth.card.json is not a readable model card"):

@@ -122,7 +122,7 @@ def test_another_file_is_another_output_and_another_place_is_not(tmp_path: Path)
     assert content_of(first) != before
 
 
-def test_what_does_not_fit_is_told_in_one_sentence(tmp_path: Path) -> None:
+def test_what_does_not_fit_is_reported_in_one_sentence(tmp_path: Path) -> None:
     given = tensors()
     for name in [name for name in given if name.startswith("conv_5.")]:
         given["module." + name] = given.pop(name)
@@ -139,7 +139,7 @@ def test_what_does_not_fit_is_told_in_one_sentence(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["absent.safetensors", "mine.tflite", "broken.safetensors"])
-def test_file_that_is_no_model_is_told(tmp_path: Path, name: str) -> None:
+def test_file_that_is_no_model_is_reported(tmp_path: Path, name: str) -> None:
     for file in ("mine.tflite", "broken.safetensors"):
         (tmp_path / file).write_text("no model")
     with pytest.raises(DamnatioError, match=name):
@@ -147,7 +147,7 @@ def test_file_that_is_no_model_is_told(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.cli
-def test_card_that_contradicts_the_recipe_is_told(trained: tuple[Path, Path]) -> None:
+def test_card_that_contradicts_the_recipe_is_reported(trained: tuple[Path, Path]) -> None:
     _, original = trained
     with pytest.raises(DamnatioError, match=r"of backbone iresnet-tiny, and the recipe says mobilefacenet: set"):
         import_model(settings(original), 32)
@@ -174,7 +174,7 @@ def test_recipe_for_real_faces_imports_the_published_network_and_cuts_it() -> No
 
 
 @pytest.mark.parametrize("backbone", ["iresnet-tiny", "vit-tiny", "mobilefacenet"])
-def test_weights_for_another_size_are_told_with_both_sizes(tmp_path: Path, backbone: str) -> None:
+def test_weights_for_another_size_are_reported_with_both_sizes(tmp_path: Path, backbone: str) -> None:
     """Without a card the tensors alone say what the network takes."""
     torch.save(new_backbone(backbone, 112, 64).state_dict(), tmp_path / "f.pth")
     settings = ModelSettings(weights=tmp_path / "f.pth")
@@ -192,7 +192,7 @@ def test_weights_for_an_unusual_size_are_taken_where_nothing_says_another(tmp_pa
     assert import_model(ModelSettings(weights=tmp_path / "f.pth"))[1].size == 160
 
 
-def test_onnx_model_of_another_size_is_told_with_both_sizes(tmp_path: Path) -> None:
+def test_onnx_model_of_another_size_is_reported_with_both_sizes(tmp_path: Path) -> None:
     from tests.models.onnx.world import exported
 
     exported("iresnet-tiny", 48, 16, tmp_path / "f.onnx", traced=False)

@@ -66,14 +66,14 @@ def test_code_in_a_file_is_never_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [[1, 2], {"epoch": 3}, {}, {"a": torch.ones(2), "b": "text"}, torch.ones(3)])
-def test_what_is_no_state_dict_is_told(content: Any, tmp_path: Path) -> None:
+def test_what_is_no_state_dict_is_reported(content: Any, tmp_path: Path) -> None:
     torch.save(content, tmp_path / "f.pth")
     with pytest.raises(DamnatioError, match=r"f.pth holds no state dict"):
         read_state(tmp_path / "f.pth")
 
 
 @pytest.mark.parametrize("content", [b"", b"text", b"PK\x03\x04 cut"])
-def test_a_damaged_file_is_told(content: bytes, tmp_path: Path) -> None:
+def test_a_damaged_file_is_reported(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "f.pth").write_bytes(content)
     with pytest.raises(DamnatioError, match=r"f.pth (is not a file that torch.save wrote|holds more than tensors)"):
         read_state(tmp_path / "f.pth")

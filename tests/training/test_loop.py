@@ -167,7 +167,7 @@ def _pickled(path: Path) -> None:
 
 @pytest.mark.cli
 @pytest.mark.parametrize("damage", [_cut, _garble, _empty, _edit, _pickled])
-def test_a_damaged_checkpoint_is_told_and_the_training_starts_anew(
+def test_a_damaged_checkpoint_is_reported_and_the_training_starts_anew(
     world: tuple[Recipe, Pipeline], tmp_path: Path, damage: Callable[[Path], None]
 ) -> None:
     loop = _loop(world, tmp_path / "job")

@@ -68,7 +68,7 @@ def test_more_identities_asked_for_than_there_are_gives_all() -> None:
         assert set(identities.tolist()) == {11, 12, 14, 15, 16}
 
 
-def test_no_forget_identity_with_a_pair_is_told() -> None:
+def test_no_forget_identity_with_a_pair_is_reported() -> None:
     with pytest.raises(DamnatioError, match="no pair to forget"):
         ForgetSampler(forget_set({1: 1, 2: 1, 3: 1}), 8, 8, seed=1)
 
@@ -102,7 +102,7 @@ def test_each_epoch_and_each_seed_has_an_order_of_its_own() -> None:
     assert sampler(0)[0].tolist() != retain_sampler(seed=2)(0)[0].tolist()
 
 
-def test_fewer_retain_images_than_a_batch_are_told() -> None:
+def test_fewer_retain_images_than_a_batch_are_reported() -> None:
     with pytest.raises(DamnatioError, match="4 retain images, fewer than one batch of 5"):
         retain_sampler(count=4)
     assert retain_sampler(count=5).steps_per_epoch == 1

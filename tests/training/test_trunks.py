@@ -141,7 +141,7 @@ def test_damaged_activations_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.cli
-def test_too_small_a_disk_is_told_before_it_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_small_a_disk_is_reported_before_it_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(tmp_path / "run", "forget.freeze=layer2")
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=1000))
     with pytest.raises(DamnatioError, match=r"take 0\.0\d GB and the disk of .* has 0\.00 GB left: make room"):
@@ -149,7 +149,7 @@ def test_too_small_a_disk_is_told_before_it_is_full(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.cli
-def test_activations_beyond_half_precision_are_told(tmp_path: Path) -> None:
+def test_activations_beyond_half_precision_are_reported(tmp_path: Path) -> None:
     world = World(tmp_path / "run")
 
     class Loud(nn.Conv2d):

@@ -31,10 +31,10 @@ class IBasicBlock(nn.Module):
         self.conv1 = nn.Conv2d(inputs, width, 3, padding=1, bias=False)
         self.bn2 = nn.BatchNorm2d(width)
         self.prelu = nn.PReLU(width)
-        self.conv2 = nn.Conv2d(width, width, 3, stride, padding=1, bias=False)
+        self.conv2 = nn.Conv2d(width, width, 3, stride=stride, padding=1, bias=False)
         self.bn3 = nn.BatchNorm2d(width)
         self.downsample = (
-            nn.Sequential(nn.Conv2d(inputs, width, 1, stride, bias=False), nn.BatchNorm2d(width))
+            nn.Sequential(nn.Conv2d(inputs, width, 1, stride=stride, bias=False), nn.BatchNorm2d(width))
             if stride > 1
             else nn.Identity()
         )
@@ -88,34 +88,34 @@ class IResNet(CuttableSequence):
 @BACKBONES.register("iresnet18")
 def iresnet18(size: int, dim: int) -> nn.Module:
     """24.0 M parameters at size 112, dim 512."""
-    return IResNet((2, 2, 2, 2), WIDTHS, size, dim)
+    return IResNet((2, 2, 2, 2), WIDTHS, size=size, dim=dim)
 
 
 @BACKBONES.register("iresnet34")
 def iresnet34(size: int, dim: int) -> nn.Module:
     """34.1 M parameters at size 112, dim 512: the paper's backbone."""
-    return IResNet((3, 4, 6, 3), WIDTHS, size, dim)
+    return IResNet((3, 4, 6, 3), WIDTHS, size=size, dim=dim)
 
 
 @BACKBONES.register("iresnet50")
 def iresnet50(size: int, dim: int) -> nn.Module:
     """43.6 M parameters at size 112, dim 512."""
-    return IResNet((3, 4, 14, 3), WIDTHS, size, dim)
+    return IResNet((3, 4, 14, 3), WIDTHS, size=size, dim=dim)
 
 
 @BACKBONES.register("iresnet100")
 def iresnet100(size: int, dim: int) -> nn.Module:
     """65.2 M parameters at size 112, dim 512."""
-    return IResNet((3, 13, 30, 3), WIDTHS, size, dim)
+    return IResNet((3, 13, 30, 3), WIDTHS, size=size, dim=dim)
 
 
 @BACKBONES.register("iresnet-small")
 def iresnet_small(size: int, dim: int) -> nn.Module:
     """One block per layer at half the width; it trains in minutes on a CPU."""
-    return IResNet((1, 1, 1, 1), (32, 64, 128, 256), size, dim)
+    return IResNet((1, 1, 1, 1), (32, 64, 128, 256), size=size, dim=dim)
 
 
 @BACKBONES.register("iresnet-tiny")
 def iresnet_tiny(size: int, dim: int) -> nn.Module:
     """One block per layer at a quarter of the width, for demonstrations and tests on a CPU."""
-    return IResNet((1, 1, 1, 1), (16, 32, 64, 128), size, dim)
+    return IResNet((1, 1, 1, 1), (16, 32, 64, 128), size=size, dim=dim)

@@ -36,7 +36,7 @@ class Conv(Layers):
     ) -> None:
         padding = 1 if kernel == 3 else 0
         layers: list[nn.Module] = [
-            nn.Conv2d(inputs, width, kernel, stride, padding, groups=groups, bias=False),
+            nn.Conv2d(inputs, width, kernel, stride=stride, padding=padding, groups=groups, bias=False),
             nn.BatchNorm2d(width),
         ]
         super().__init__(*layers, *([] if linear else [nn.PReLU(width)]))

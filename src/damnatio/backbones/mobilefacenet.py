@@ -23,7 +23,7 @@ class ConvBlock(nn.Sequential):
         self, inputs: int, width: int, kernel: int, *, stride: int = 1, groups: int = 1, linear: bool = False
     ) -> None:
         layers: dict[str, nn.Module] = {
-            "conv": nn.Conv2d(inputs, width, kernel, stride, padding=kernel // 2, groups=groups, bias=False),
+            "conv": nn.Conv2d(inputs, width, kernel, stride=stride, padding=kernel // 2, groups=groups, bias=False),
             "bn": nn.BatchNorm2d(width),
         }
         if not linear:

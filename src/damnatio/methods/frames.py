@@ -80,7 +80,7 @@ class ClosedFrame:
         return float(2 ** ((self.exponent + 1) // 2) / self.dim)
 
     def __call__(self, indices: Tensor) -> Tensor:
-        """The vectors of these indices, one per row."""
+        """The vectors of these indices: N x dim."""
         vectors = torch.empty(len(indices), self.dim)
         for some, out in zip(torch.split(indices.cpu(), BLOCK), torch.split(vectors, BLOCK), strict=True):
             whole = 1 - 2 * self._bits(some)
@@ -105,12 +105,12 @@ class ClosedFrame:
         return bits
 
 
-def _hadamard(rows: Tensor) -> Tensor:
-    """H x of each row x of whole numbers, H[i, j] = (-1)^(number of bits that i and j share)."""
-    for _ in range(rows.shape[1].bit_length() - 1):
-        first, second = rows[:, ::2], rows[:, 1::2]
-        rows = torch.cat([first + second, first - second], dim=1)
-    return rows
+def _hadamard(vectors: Tensor) -> Tensor:
+    """H x of each vector x of whole numbers, H[i, j] = (-1)^(number of bits that i and j share)."""
+    for _ in range(vectors.shape[1].bit_length() - 1):
+        first, second = vectors[:, ::2], vectors[:, 1::2]
+        vectors = torch.cat([first + second, first - second], dim=1)
+    return vectors
 
 
 class _Field:

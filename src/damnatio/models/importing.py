@@ -55,7 +55,7 @@ def import_model(settings: ModelSettings, size: int | None = None) -> tuple[nn.M
         )
     if path.suffix in STATES:
         backbone = new_backbone(card.backbone, card.size, card.dim)
-        put_tensors(backbone, fill_counters(state, backbone.state_dict()), path, card.backbone)
+        put_tensors(backbone, fill_counters(state, backbone.state_dict()), path, name=card.backbone)
     if given is not None:
         card = given.model_copy(update={"size": card.size, "parity": card.parity})
         origin = f"{origin}, {given.origin}" if given.origin else origin

@@ -38,7 +38,7 @@ def read_state(path: Path) -> dict[str, Tensor]:
         content: Any = torch.load(_source(path), map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise DamnatioError(
-            f"{path} holds more than tensors, and code in a file is never run: save its state dict alone, with "
+            f"{path} holds more than tensors, and code in a file is never run: save only its state dict, with "
             "torch.save(network.state_dict(), path)."
         ) from error
     except Exception as error:  # torch may raise anything on damaged content

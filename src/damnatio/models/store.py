@@ -85,7 +85,7 @@ def load_head(settings: ModelSettings, folder: Path) -> Head:
     if "weight" not in weights:
         raise DamnatioError(f"{folder / HEAD} is not a classifier head: it has no tensor 'weight'.")
     head = new_head(settings, len(weights["weight"]))
-    put_tensors(head, weights, folder / HEAD, settings.head)
+    put_tensors(head, weights, folder / HEAD, name=settings.head)
     return head.to(device())
 
 

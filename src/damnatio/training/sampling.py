@@ -82,4 +82,9 @@ class Batches(Dataset[Batch]):
         everyone = np.concatenate([rows, forget_rows])
         flips = np.random.default_rng([self._seed, _FLIP, step])
         mirrored = flips.random(len(everyone)) < 0.5 if self._flip else None
-        return Batch(self._inputs.read(everyone, mirrored), labels, forget_rows, forget_identities)
+        return Batch(
+            inputs=self._inputs.read(everyone, mirrored),
+            labels=labels,
+            forget_rows=forget_rows,
+            forget_identities=forget_identities,
+        )

@@ -39,7 +39,7 @@ def keep_activations(
 
     with torch.inference_mode():
         shape = (len(rows), 2, *run(rows[:1], False).shape[1:])
-        _check_room(2 * math.prod(shape), len(rows), folder, say)
+        _check_room(2 * math.prod(shape), images=len(rows), folder=folder, say=say)
         with (folder / ACTIVATIONS).open("wb") as file, progress("trunk", len(rows), "images") as advance:
             # a stream and no memory map: on a full disk a stream raises an error, a map ends the process
             write_array_header_1_0(file, {"descr": "<f2", "fortran_order": False, "shape": shape})

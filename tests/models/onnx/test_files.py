@@ -278,7 +278,7 @@ def refusal(model: onnx.ModelProto, folder: Path) -> str:
     return str(told.value).removeprefix(f"{folder / 'f.onnx'}")
 
 
-def test_what_is_no_face_embedder_is_told_in_a_sentence(tmp_path: Path) -> None:
+def test_what_is_no_face_embedder_is_reported_in_a_sentence(tmp_path: Path) -> None:
     nodes, tensors = end("a")
     conv, kept = node("Conv", "x K", "a"), {"K": noise(4, 3, 3, 3), **tensors}
     several = small_model([conv, *nodes], kept, outputs=("out", "pooled", "flat"))

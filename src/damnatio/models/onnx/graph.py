@@ -103,7 +103,7 @@ class GraphNetwork(Interpreter, Cuttable):
                 _clear(tensor)  # it is a parameter now, and kept once
 
     def cut_points(self) -> list[str]:
-        """The values, in order, from which alone everything after them is computed."""
+        """The values, in order, such that everything after them is computed from that one value."""
         made, found = self._made(), []
         last = {name: place for place, step in enumerate(self._steps) for name in step.inputs if name in made}
         alive = {self.input}

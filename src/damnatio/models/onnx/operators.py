@@ -76,7 +76,7 @@ def conv(i: Inputs, a: Attributes) -> Tensor:
     else:
         x, padding = _padded(x, a), (0, 0)
     strides, dilations = a.get("strides", (1, 1)), a.get("dilations", (1, 1))
-    return F.conv2d(x, weight, bias, strides, padding, dilations, a.get("group", 1))
+    return F.conv2d(x, weight, bias, stride=strides, padding=padding, dilation=dilations, groups=a.get("group", 1))
 
 
 @operator
@@ -120,7 +120,7 @@ def gemm(i: Inputs, a: Attributes) -> Tensor:
 def layer_normalization(i: Inputs, a: Attributes) -> Tensor:
     x, weight, bias = (*i, None)[:3]
     shape = x.shape[a.get("axis", -1) :]
-    return F.layer_norm(x, shape, weight, bias, a.get("epsilon", 1e-5))
+    return F.layer_norm(x, shape, weight=weight, bias=bias, eps=a.get("epsilon", 1e-5))
 
 
 @operator
