@@ -99,7 +99,7 @@ def test_running_again_computes_nothing(tmp_path: Path, tiny: list[str], capsys:
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*") if path.is_file()}
     assert main(run) == 0
     lines = [line for line in capsys.readouterr().out.splitlines() if str(tmp_path) in line and "Page" not in line]
-    assert len(lines) == 13
+    assert len(lines) == 14
     assert all("reused" in line for line in lines)
     assert before == {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*") if path.is_file()}
 

@@ -37,9 +37,9 @@ def add(verbs: "Verbs[argparse.ArgumentParser]") -> None:
         "captures": _captures,
         "partitions": _partitions,
         "train": _train,
-        "forget": _every_model("altered"),
-        "embed": _every_model("embeddings"),
-        "evaluate": _every_model("evaluation"),
+        "forget": _forget,
+        "embed": _embed,
+        "evaluate": _evaluate,
         "report": _report,
     }
     for name, text in STAGES.items():
@@ -110,17 +110,30 @@ def _print(file: Path) -> None:
     print(checked(file).read_text(encoding="utf-8").strip())
 
 
-def _every_model(stage: str) -> Work:
-    def work(pipeline: "Pipeline", options: argparse.Namespace) -> None:
-        from damnatio.evaluation.measuring import ORIGINAL
+def _forget(pipeline: "Pipeline", options: argparse.Namespace) -> None:
+    forget = pipeline.recipe.forget
+    for scale in forget.scales:
+        for variant in forget.methods:
+            pipeline.altered(scale, variant)
 
-        forget = pipeline.recipe.forget
-        first = [] if stage == "altered" else [ORIGINAL]
-        for scale in forget.scales:
-            for variant in [*first, *forget.methods]:
-                getattr(pipeline, stage)(scale, variant)
 
-    return work
+def _embed(pipeline: "Pipeline", options: argparse.Namespace) -> None:
+    for scale, variant in _models(pipeline):
+        pipeline.embeddings(scale, variant)
+    pipeline.examples()
+
+
+def _evaluate(pipeline: "Pipeline", options: argparse.Namespace) -> None:
+    for scale, variant in _models(pipeline):
+        pipeline.evaluation(scale, variant)
+
+
+def _models(pipeline: "Pipeline") -> list[tuple[str, str]]:
+    """f* and the altered models, at each scale."""
+    from damnatio.evaluation.measuring import ORIGINAL
+
+    forget = pipeline.recipe.forget
+    return [(scale, variant) for scale in forget.scales for variant in (ORIGINAL, *forget.methods)]
 
 
 def _report(pipeline: "Pipeline", options: argparse.Namespace) -> None:
