@@ -27,7 +27,7 @@ from damnatio.partitions import Partitions
 from damnatio.recipe.schema import Recipe
 from damnatio.support.code import behind, digests
 from damnatio.support.errors import DamnatioError
-from damnatio.support.manifests import manifest_of
+from damnatio.support.manifests import manifest_of, section_of
 from damnatio.support.tables import Table
 from damnatio.workspace import Output, Workspace
 
@@ -254,7 +254,7 @@ class Pipeline:
         last = _forget_section(manifest_of(self.workspace.folder / "report"))
         rows: dict[str, list[str]] = {}
         for name, manifest in self.workspace.finished("7-evaluate"):
-            scale = str(manifest["settings"].get("scale"))
+            scale = str(section_of(manifest, "settings").get("scale"))
             variant = name.removeprefix(f"{scale}-")
             if scale in recipe.partitions.scales and (scale, variant) not in asked:
                 rows.setdefault(variant, []).append(scale)
@@ -362,5 +362,5 @@ def _plain(settings: BaseModel) -> dict[str, Any]:
 
 def _forget_section(report: dict[str, Any]) -> dict[str, Any]:
     """Of the recipe in a report's manifest."""
-    forget = report.get("settings", {}).get("recipe", {}).get("forget", {})
+    forget = section_of(section_of(section_of(report, "settings"), "recipe"), "forget")
     return {"methods": forget.get("methods", []), "settings": forget.get("settings", {})}

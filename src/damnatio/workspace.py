@@ -33,7 +33,7 @@ from typing import IO, Any
 from damnatio import __version__
 from damnatio.support.errors import DamnatioError
 from damnatio.support.files import content_key, digest_of, write_atomically
-from damnatio.support.manifests import CACHES, CHECKPOINT, LOG, MANIFEST, manifest_of
+from damnatio.support.manifests import CACHES, CHECKPOINT, LOG, MANIFEST, manifest_of, section_of
 
 LOCK = ".lock"
 FORMAT = 3
@@ -165,10 +165,10 @@ class Workspace:
         others = [manifest for known, manifest in self.finished(stage) if known == name]
         if not others:
             return ""
-        last = max(others, key=lambda manifest: str(manifest.get("made", {}).get("finished")))
+        last = max(others, key=lambda manifest: str(section_of(manifest, "made").get("finished")))
         changed = []
         for section in ("settings", "inputs", "code"):
-            old, new = last.get(section, {}), json.loads(json.dumps(wanted[section], default=str))
+            old, new = section_of(last, section), json.loads(json.dumps(wanted[section], default=str))
             changes = [entry for entry in {**old, **new} if old.get(entry) != new.get(entry)]
             if changes:
                 listed = ", ".join(changes[:3]) + (f" and {len(changes) - 3} more" if len(changes) > 3 else "")

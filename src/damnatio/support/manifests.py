@@ -4,6 +4,7 @@
 """
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -67,4 +68,10 @@ def manifest_of(folder: Path) -> dict[str, Any]:
         manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_bytes())
     except (OSError, ValueError, RecursionError):
         return {}
-    return {} if _files_of(manifest) is None else manifest
+    return {} if _files_of(manifest) is None or not isinstance(manifest.get("key"), str) else manifest
+
+
+def section_of(manifest: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """A section of a manifest. A file on disk may hold anything, so a section that is no mapping is empty."""
+    section = manifest.get(name)
+    return section if isinstance(section, dict) else {}

@@ -29,6 +29,8 @@ class Registry(Generic[T]):
         self.kind = kind
         self._package = package
         self._parts: dict[str, T] = {}
+        self._outside: dict[str, dict[str, str]] = {}
+        """the code of parts that are no part of this package, as it was when it was imported"""
         self._loaded = False
 
     def register(self, name: str) -> Callable[[P], P]:
@@ -38,6 +40,7 @@ class Registry(Generic[T]):
             if name in self._parts:
                 raise DamnatioError(f"The {self.kind} '{name}' is registered twice: choose another name.")
             self._parts[name] = part  # type: ignore[assignment]
+            self._outside[name] = _code_outside(str(part.__module__))
             return part
 
         return add
@@ -55,9 +58,7 @@ class Registry(Generic[T]):
     def code(self, name: str) -> dict[str, str]:
         """The digests of the code behind a part, so that an edited method is never served from an earlier run."""
         part: Any = self.get(name)
-        if part.__module__.startswith("damnatio."):
-            return digests([part.__module__])
-        return digest_of_file(Path(str(sys.modules[part.__module__].__file__)))
+        return self._outside[name] or digests([part.__module__])
 
     def _load(self) -> None:
         if not self._loaded:
@@ -65,3 +66,9 @@ class Registry(Generic[T]):
             folder: Any = importlib.import_module(self._package)
             for module in pkgutil.iter_modules(folder.__path__):
                 importlib.import_module(f"{self._package}.{module.name}")
+
+
+def _code_outside(module: str) -> dict[str, str]:
+    """The code of a module that is not of this package; nothing for one that is."""
+    file = getattr(sys.modules[module], "__file__", None)
+    return digest_of_file(Path(file)) if file and not module.startswith("damnatio.") else {}
