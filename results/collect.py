@@ -34,6 +34,8 @@ COLUMNS = {
     "avg(Ftr)-Fev": "re-linked by averaging ↓",
 }
 """the groups that tell most"""
+OTHER = "other-processor.csv"
+"""the results of the same recipe as another processor computed them, if they were kept"""
 ENOUGH = 30
 """false matches that a threshold must rest on"""
 
@@ -77,6 +79,19 @@ def summary(results: Path) -> str:
     return f"{table}\n\n{' '.join(sentences)}\n"
 
 
+def other_processor(target: Path) -> str:
+    """How far the same recipe went from these results on another processor."""
+    from compare import lines
+
+    methods = sorted({row["method"] for row in csv.DictReader((target / OTHER).open(newline=""))})
+    table = "\n".join(lines(target / "results.csv", target / OTHER, methods))
+    names = " and ".join("f\\*" if name == "original" else name for name in reversed(methods))
+    return (
+        f"**{names}, trained again with one thread and no instruction newer than SSE4, compared with these results**\n\n"
+        f"```\n{table}\n```\n\n`in the interval` counts the rows that stayed within the 95 % interval stated here.\n"
+    )
+
+
 def _operating_point(rows: list[dict[str, str]]) -> str:
     """The lowest target rate at which every model's calibration saw enough false matches; else the highest there is."""
     errors: dict[str, float] = {}
@@ -104,6 +119,8 @@ def main(*folders: Path) -> None:
     if len(folders) == 2:
         collect(folders[0], target)
     (target / "summary.md").write_text(summary(target / "results.csv"))
+    if (target / OTHER).exists():
+        (target / OTHER).with_suffix(".md").write_text(other_processor(target))
     show_in_readme()
     print(f"{len(list(target.iterdir()))} files in {target}")
 

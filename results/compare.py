@@ -10,6 +10,7 @@ import argparse
 import csv
 import math
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 KEYS = ("scale", "method", "task", "group", "operating_point", "metric")
@@ -25,15 +26,11 @@ def number(text: str) -> float:
     return float(text) if text else math.nan
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("first", type=Path)
-    parser.add_argument("second", type=Path)
-    parser.add_argument("--method", nargs="*", help="only these rows; f* is `original`")
-    options = parser.parse_args()
+def lines(first_file: Path, second_file: Path, methods: Sequence[str] = ()) -> Iterator[str]:
+    """A table of text: one line per metric and operating point."""
     first, second = (
-        {key: row for key, row in read(path).items() if not options.method or key[1] in options.method}
-        for path in (options.first, options.second)
+        {key: row for key, row in read(path).items() if not methods or key[1] in methods}
+        for path in (first_file, second_file)
     )
     both = [key for key in first if key in second]
     found: dict[tuple[str, str, str], list[tuple[str, ...]]] = defaultdict(list)
@@ -44,7 +41,7 @@ def main() -> None:
     def moved(key: tuple[str, ...]) -> float:
         return abs(number(second[key]["value"]) - number(first[key]["value"]))
 
-    print(
+    yield (
         f"{'task':<4} {'metric':<18} {'at':<7} {'rows':>4} {'mean':>7} {'most':>7}  in the interval  "
         "the row that moved most"
     )
@@ -57,12 +54,22 @@ def main() -> None:
             f"{number(first[far]['value']):.4f} -> {number(second[far]['value']):.4f}, n = {int(first[far]['count']):,}"
         )
         mean = sum(map(moved, keys)) / len(keys)
-        print(
+        yield (
             f"{task:<4} {metric:<18} {point:<7} {len(keys):>4} {mean:>7.4f} {moved(far):>7.4f}  {inside:<15}  "
             f"{far[1]} {far[3]}: {values}"
         )
     alone = len(first.keys() ^ second.keys())
-    print(f"{len(both)} rows compared; {alone} are in one of the two only")
+    yield f"{len(both)} rows compared; {alone} are in one of the two only"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("first", type=Path)
+    parser.add_argument("second", type=Path)
+    parser.add_argument("--method", nargs="*", default=[], help="only these rows; f* is `original`")
+    options = parser.parse_args()
+    for line in lines(options.first, options.second, options.method):
+        print(line)
 
 
 if __name__ == "__main__":
