@@ -87,7 +87,7 @@ def other_processor(target: Path) -> str:
     table = "\n".join(lines(target / "results.csv", target / OTHER, methods))
     names = " and ".join("f\\*" if name == "original" else name for name in reversed(methods))
     return (
-        f"**{names}, trained again with one thread and no instruction newer than SSE4, compared with these results**\n\n"
+        f"**{names}, trained with one thread and no instruction newer than SSE4, compared with these results**\n\n"
         f"```\n{table}\n```\n\n`in the interval` counts the rows that stayed within the 95 % interval stated here.\n"
     )
 
