@@ -1,9 +1,9 @@
 """The paper's eight findings (V-A) as predicates over the results of a run: holds, does not hold, or cannot be judged.
 
-A finding is a list of claims; it holds if all of them do. A word such as "nearly" needs a number to be checked: those
-numbers are the constants below, chosen from the paper's own tables before any result of ours was looked at, and they
-are never tuned to a run. A claim about rates is decided only where one comparison more or less in any group would not
-turn it. Where small data contradicts the paper, that is the output.
+A finding is a list of claims; it holds if all of them hold. A word such as "nearly" can be checked only with a number.
+The constants below are these numbers. They were chosen from the paper's own tables before any result of ours was looked
+at, and they are never tuned to a run. A claim about rates is decided only if one comparison more or less in any group
+would not turn it. If small data contradicts the paper, the findings say so.
 """
 
 import math
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from damnatio.evaluation.measuring import ORIGINAL
+from damnatio.reporting.lookup import Quantity, quantity_of
 from damnatio.support.tables import Table
 
 CONFUSERS, HIDERS, GENERIC = ("PD", "HD", "CP"), ("EC", "OF"), ("CURE", "NG+")
@@ -33,7 +34,7 @@ HOLDS, FAILS, UNKNOWN = "holds", "does not hold", "cannot be judged here"
 
 @dataclass(frozen=True)
 class Claim:
-    """One checkable statement, with the numbers behind it; `true` is None where a number is missing."""
+    """One checkable statement, with the numbers behind it; `true` is None if it cannot be decided."""
 
     text: str
     true: bool | None
@@ -56,7 +57,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Number:
-    """A value, and by how much one comparison more or less would move it; a distance has no such step."""
+    """A value, and the step by which one comparison more or less would move it; a distance has no such step."""
 
     value: float
     step: float = 0.0
@@ -67,36 +68,31 @@ class Numbers:
 
     def __init__(self, results: Table, warnings: Table) -> None:
         self.values = {
-            (r["scale"], r["method"], r["task"], r["group"], r["metric"], _point(r["operating_point"])): Number(
-                r["value"], 0.0 if r["metric"] in DISTANCES else 1 / max(r["count"], 1)
-            )
+            quantity_of(r): Number(r["value"], 0.0 if r["metric"] in DISTANCES else 1 / max(r["count"], 1))
             for r in results.rows()
         }
         self.scales = list(dict.fromkeys(results["scale"].tolist()))
         self.backbone = str(results["backbone"][0])
-        doubtful = {(r["task"], _point(r["operating_point"])) for r in warnings.rows()}
+        doubtful = {(r["task"], r["operating_point"]) for r in warnings.rows()}
         self.points = {}
         for task in ("1:1", "1:N"):
-            points = sorted({key[5] for key in self.values if key[2] == task and key[5] is not None})
+            points = sorted({q.point for q in self.values if q.task == task and q.point is not None})
             sound = [point for point in points if (task, point) not in doubtful]
             self.points[task] = sound[0] if sound else None
 
-    def __call__(self, method: str, group: str, metric: str, scale: str | None = None) -> Number:
-        """At the lowest operating point that rests on enough comparisons; NaN where there is none."""
+    def __call__(self, variant: str, group: str, metric: str, scale: str | None = None) -> Number:
+        """The number at the lowest operating point that rests on enough comparisons; NaN if there is none."""
         task = "1:N" if metric in ("TPIR", "FPIR") else "1:1"
         point = None if metric in DISTANCES else self.points[task]
         if point is None and metric not in DISTANCES:
             return Number(math.nan)
-        return self.values.get((scale or self.scales[0], method, task, group, metric, point), Number(math.nan))
-
-
-def _point(value: float) -> float | None:
-    return None if math.isnan(value) else value
+        quantity = Quantity(scale or self.scales[0], variant, task, group, metric, point)
+        return self.values.get(quantity, Number(math.nan))
 
 
 def judge(runs: Sequence[tuple[Table, Table]]) -> list[Finding]:
-    """The findings over (results, warnings) of one run, or of several with other scales or backbones. All but the
-    seventh are judged on the first backbone."""
+    """Judge the findings on the (results, warnings) of one run, or of several runs with other scales or backbones. All
+    findings but the seventh are judged on the first backbone only."""
     every = []
     for backbone in dict.fromkeys(str(results["backbone"][0]) for results, _ in runs):
         mine = [run for run in runs if run[0]["backbone"][0] == backbone]
@@ -115,7 +111,7 @@ def judge(runs: Sequence[tuple[Table, Table]]) -> list[Finding]:
 
 
 def _claim(text: str, values: dict[str, Number], check: Callable[..., bool]) -> Claim:
-    """A claim about named numbers, which `check` takes in their order."""
+    """A claim about named numbers; `check` takes their values in this order."""
     numbers = ", ".join(f"{name} {number.value:.4g}" for name, number in values.items())
     if any(math.isnan(number.value) for number in values.values()):
         return Claim(text, None, numbers)

@@ -1,20 +1,15 @@
-"""Stage 8: the numbers of all evaluated models to results.csv, tables, figures and one page."""
+"""Stage 8: turns the numbers of all evaluated models into results.csv, tables, figures and one page."""
 
-import base64
 import csv
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
-from jinja2 import Environment, PackageLoader
 from safetensors.numpy import load_file
 
-from damnatio import __version__
 from damnatio.embedding import load_examples
 from damnatio.evaluation.measuring import COLUMNS, ORIGINAL
 from damnatio.faces.base import Faces
@@ -24,8 +19,9 @@ from damnatio.partitions import COUNTS
 from damnatio.recipe.schema import Recipe
 from damnatio.reporting import figures, findings, layouts
 from damnatio.reporting.grids import Grid
-from damnatio.reporting.layouts import Results
+from damnatio.reporting.lookup import Results
 from damnatio.reporting.mechanism import ON_THE_SPHERE, mechanisms
+from damnatio.reporting.page import Illustration, write_page
 from damnatio.support.errors import DamnatioError
 from damnatio.support.files import write_atomically
 from damnatio.support.manifests import checked
@@ -42,7 +38,7 @@ _WARNED = (*_FRONT, "task", "group", "operating_point", "warning")
 
 @dataclass(frozen=True)
 class Evaluated:
-    """An evaluated model: f* (`original`) or a method's, at a scale."""
+    """The folder of an evaluation: of f* (`original`) or of a variant, at a scale."""
 
     scale: str
     variant: str
@@ -56,7 +52,7 @@ def write_report(
     evaluated: Sequence[Evaluated],
     folder: Path,
 ) -> None:
-    """Everything in `report/`, from the folders of the partitions, of the example pairs and of the evaluations."""
+    """Write all of `report/`, from the folders of the partitions, of the example pairs and of the evaluations."""
     results, warnings = long_results(recipe.model.backbone, evaluated)
     results.write_csv(folder / RESULTS)
     warnings.write_csv(folder / WARNINGS)
@@ -75,39 +71,40 @@ def write_report(
         )
         for e in evaluated
     ]
-    shown = []
+    illustrations = []
     for scale in recipe.forget.scales:
         name = f"distributions-{scale}"
         figures.distributions([model for model in drawn if model.scale == scale], folder, name)
         caption = (
             "Under f* the mated forget scores lie with the mated retain scores; forgetting moves them to the left."
         )
-        shown.append((name, f"Score distributions at {scale}", caption, False))
+        illustrations.append(Illustration(name, f"Score distributions at {scale}", caption))
     figures.det(drawn, folder)
-    shown.append(("det", "Rates over the operating range", "As far down as the development set resolves.", False))
+    caption = "As far down as the development set resolves."
+    illustrations.append(Illustration("det", "Rates over the operating range", caption))
     pairs = load_examples(examples)
     if pairs:
         figures.capture_pairs(pairs, recipe.captures.threshold, folder)
         caption = "Pairs of images of one identity, with their pixel distance δ and their similarity s under f*."
-        shown.append(("captures", "Capture instances", caption, True))
+        illustrations.append(Illustration("captures", "Capture instances", caption, small=True))
     kinds = dict.fromkeys(method_settings(recipe, variant).method for variant in recipe.forget.methods)
     if moving := [kind for kind in kinds if kind in ON_THE_SPHERE]:
         mechanisms(moving, folder)
         caption = "One identity's images under gradient descent on each loss; other identities on the dotted circle."
-        shown.append(("mechanism", "Mechanism of each forget loss, on the unit sphere", caption, False))
+        illustrations.append(Illustration("mechanism", "Mechanism of each forget loss, on the unit sphere", caption))
     found = findings.judge([(results, warnings)])
     write_atomically(folder / "findings.md", findings.markdown(found))
-    _write_page(recipe, results, warnings, grids, shown, found, folder)
+    write_page(recipe, Results(results, warnings, titles), warnings, grids, illustrations, found, folder)
 
 
 def headings(recipe: Recipe) -> dict[str, str]:
-    """What each model is called in tables and figures; a double dagger marks a reconstruction."""
-    rebuilt = {m for m in recipe.forget.methods if METHODS.get(method_settings(recipe, m).method).reconstruction}
-    return {ORIGINAL: "f*", **{m: f"{m}‡" if m in rebuilt else m for m in recipe.forget.methods}}
+    """The heading of each variant in tables and figures; a double dagger marks a reconstruction."""
+    rebuilt = {v for v in recipe.forget.methods if METHODS.get(method_settings(recipe, v).method).reconstruction}
+    return {ORIGINAL: "f*", **{v: f"{v}‡" if v in rebuilt else v for v in recipe.forget.methods}}
 
 
 def long_results(backbone: str, evaluated: Sequence[Evaluated]) -> tuple[Table, Table]:
-    """All results and all warnings in long form, with backbone, scale and method in front."""
+    """All results and all warnings in long form. Backbone, scale and variant (column `method`) come first."""
     tables, warned = [], []
     for model in evaluated:
         table = Table.read(model.path / "results.parquet")
@@ -119,20 +116,16 @@ def long_results(backbone: str, evaluated: Sequence[Evaluated]) -> tuple[Table, 
 
 def grids_of(recipe: Recipe, results: Table, warnings: Table, counts: Table) -> list[Grid]:
     """The tables of a report, in the paper's order."""
-    look_up = Results(results, _doubts(warnings), headings(recipe))
-    scales, methods = recipe.forget.scales, [ORIGINAL, *recipe.forget.methods]
+    look_up = Results(results, warnings, headings(recipe))
+    scales, variants = recipe.forget.scales, [ORIGINAL, *recipe.forget.methods]
     points = recipe.evaluate.operating_points
     return [
-        layouts.rates(look_up, scales, methods, points),
-        layouts.distances(look_up, scales, methods),
-        layouts.rates(look_up, scales, methods, points, fixed=True),
-        *([layouts.rates(look_up, scales, methods, points, intervals=True)] if recipe.evaluate.replicates else []),
+        layouts.rates(look_up, scales, variants, points),
+        layouts.distances(look_up, scales, variants),
+        layouts.rates(look_up, scales, variants, points, fixed=True),
+        *([layouts.rates(look_up, scales, variants, points, intervals=True)] if recipe.evaluate.replicates else []),
         layouts.protocol(counts),
     ]
-
-
-def _doubts(warnings: Table) -> list[tuple[str, str, str, str, float]]:
-    return [(w["scale"], w["method"], w["task"], w["group"], w["operating_point"]) for w in warnings.rows()]
 
 
 def read_report(folder: Path) -> tuple[Table, Table]:
@@ -159,74 +152,19 @@ def _read_csv(path: Path, names: Sequence[str]) -> Table:
     return Table(columns)
 
 
-def _write_page(
-    recipe: Recipe,
-    results: Table,
-    warnings: Table,
-    grids: Sequence[Grid],
-    shown: Sequence[tuple[str, str, str, bool]],
-    found: Sequence[findings.Finding],
-    folder: Path,
-) -> None:
-    page = Environment(loader=PackageLoader("damnatio", "reporting"), autoescape=True, trim_blocks=False)
-    embedded = [
-        {
-            "title": title,
-            "caption": caption,
-            "small": small,
-            "data": "data:image/svg+xml;base64," + base64.b64encode((folder / f"{name}.svg").read_bytes()).decode(),
-        }
-        for name, title, caption, small in shown
-    ]
-    once = dict.fromkeys(f"{w['task']}: {w['warning']}" for w in warnings.rows())
-    text = page.get_template("page.html").render(
-        name=recipe.name,
-        backbone=recipe.model.backbone,
-        head=recipe.model.head,
-        size=recipe.faces.size,
-        source=recipe.faces.source,
-        cards=_cards(recipe, results, warnings),
-        warnings=list(once),
-        grids=grids,
-        figures=embedded,
-        findings=found,
-        explanation=findings.EXPLANATION,
-        marks=findings.MARKS,
-        version=__version__,
-        recipe=yaml.safe_dump(recipe.model_dump(mode="json"), sort_keys=False),
-    )
-    write_atomically(folder / "index.html", text)
-
-
-def _cards(recipe: Recipe, results: Table, warnings: Table) -> list[dict[str, str]]:
-    """What a reader wants to know first: what each model does with strangers and with the forgotten."""
-    titles = headings(recipe)
-    look_up = Results(results, (), titles)
-    scale, point = recipe.forget.scales[0], recipe.evaluate.operating_points[-1]
-    cards = []
-    for method in (ORIGINAL, *recipe.forget.methods):
-        test = look_up(scale, method, "1:1", "T", "TMR", point)
-        unseen = look_up(scale, method, "1:1", "Fev-Fev", "TMR", point)
-        if math.isnan(test) and math.isnan(unseen):
-            continue  # evaluated at another scale alone
-        title = f"{titles[method]}: test → forget-eval TMR at FMR {point:g}"
-        cards.append({"value": f"{test:.3f} → {unseen:.3f}", "title": title})
-    return cards
-
-
 def terminal_tables(recipe: Recipe, folder: Path, width: int) -> list[Any]:
     """The report's tables for a terminal of this width: the rates and the distances."""
     results, warnings = read_report(folder)
-    look_up = Results(results, _doubts(warnings), headings(recipe))
-    scales, methods = recipe.forget.scales, [ORIGINAL, *recipe.forget.methods]
-    rates = layouts.rates(look_up, scales, methods, recipe.evaluate.operating_points)
-    distances = layouts.distances(look_up, scales, methods)
+    look_up = Results(results, warnings, headings(recipe))
+    scales, variants = recipe.forget.scales, [ORIGINAL, *recipe.forget.methods]
+    rates = layouts.rates(look_up, scales, variants, recipe.evaluate.operating_points)
+    distances = layouts.distances(look_up, scales, variants)
     lines = dict.fromkeys(f"† {w['task']}: {w['warning']}" for w in warnings.rows())
     return [*rates.terminal(width), "\n".join(rates.notes), *distances.terminal(width), "\n".join(lines)]
 
 
 def draw_sheet(faces: Faces, path: Path, rows: int, columns: int) -> None:
-    """A contact sheet of the first identities that have most images, spread over their capture instances."""
+    """Draw the first identities that have most images, one row each, spread over their capture instances."""
     codes, names = codes_of(faces.table["identity"])
     groups = sorted(groups_of(codes), key=lambda group: -min(len(group), columns))[:rows]
     chosen = [group[np.linspace(0, len(group) - 1, min(columns, len(group))).round().astype(int)] for group in groups]

@@ -1,0 +1,79 @@
+"""The numbers of a run, looked up by what they measure."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from damnatio.evaluation.protocol import SEARCH_GROUPS
+from damnatio.metrics.verification import ENOUGH_ERRORS
+from damnatio.reporting.grids import DOUBT, FEW
+from damnatio.support.tables import Table
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """What one number of the results measures. A distance has no operating point."""
+
+    scale: str
+    variant: str
+    task: str
+    group: str
+    metric: str
+    point: float | None = None
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One number of the results, with its bootstrap interval."""
+
+    value: float = math.nan
+    count: int = 0
+    """how many comparisons, searches or identities the value rests on"""
+    low: float = math.nan
+    high: float = math.nan
+
+    @property
+    def interval(self) -> str:
+        return "" if math.isnan(self.low) else f"[{self.low:.3f}, {self.high:.3f}]"
+
+    @property
+    def few(self) -> bool:
+        """Whether too few comparisons fell on one side of the rate."""
+        return min(self.value, 1 - self.value) * self.count < ENOUGH_ERRORS - 0.5  # False for NaN
+
+
+class Results:
+    """The long results and the warnings of a run; `titles` holds the heading of each variant."""
+
+    def __init__(self, results: Table, warnings: Table, titles: Mapping[str, str]) -> None:
+        self.titles = titles
+        self._measured = {
+            quantity_of(row): Measured(row["value"], row["count"], row["low"], row["high"]) for row in results.rows()
+        }
+        self._doubts = {
+            (row["scale"], row["method"], row["task"], row["group"], row["operating_point"]) for row in warnings.rows()
+        }
+
+    def __getitem__(self, quantity: Quantity) -> Measured:
+        """The number of this quantity; NaN if it was not measured."""
+        return self._measured.get(quantity, Measured())
+
+    def marks(self, q: Quantity) -> str:
+        """The marks of doubt that a rate gets."""
+        calibration = "D" if q.task == "1:1" else SEARCH_GROUPS.get(q.group, "D")
+        doubtful = (q.scale, q.variant, q.task, calibration, q.point) in self._doubts
+        return (DOUBT if doubtful else "") + (FEW if self[q].few else "")
+
+
+def quantity_of(row: Mapping[str, Any]) -> Quantity:
+    """What the number in this row of the long results measures."""
+    point = row["operating_point"]
+    return Quantity(
+        scale=row["scale"],
+        variant=row["method"],
+        task=row["task"],
+        group=row["group"],
+        metric=row["metric"],
+        point=None if math.isnan(point) else point,
+    )

@@ -1,0 +1,86 @@
+"""The report's page: one HTML file that holds every table and figure."""
+
+import base64
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+from jinja2 import Environment, PackageLoader
+
+from damnatio import __version__
+from damnatio.evaluation.measuring import ORIGINAL
+from damnatio.recipe.schema import Recipe
+from damnatio.reporting import findings
+from damnatio.reporting.grids import Grid
+from damnatio.reporting.lookup import Quantity, Results
+from damnatio.support.files import write_atomically
+from damnatio.support.tables import Table
+
+
+@dataclass(frozen=True)
+class Illustration:
+    """A figure of the page: the file `name`.svg of the report, with its title and caption."""
+
+    name: str
+    title: str
+    caption: str
+    small: bool = False
+
+
+def write_page(
+    recipe: Recipe,
+    results: Results,
+    warnings: Table,
+    grids: Sequence[Grid],
+    illustrations: Sequence[Illustration],
+    found: Sequence[findings.Finding],
+    folder: Path,
+) -> None:
+    """Write index.html into the report's folder, which holds the figures already."""
+    page = Environment(loader=PackageLoader("damnatio", "reporting"), autoescape=True, trim_blocks=False)
+    once = dict.fromkeys(f"{w['task']}: {w['warning']}" for w in warnings.rows())
+    text = page.get_template("page.html").render(
+        name=recipe.name,
+        backbone=recipe.model.backbone,
+        head=recipe.model.head,
+        size=recipe.faces.size,
+        source=recipe.faces.source,
+        cards=_cards(recipe, results),
+        warnings=list(once),
+        grids=grids,
+        figures=[_embedded(each, folder) for each in illustrations],
+        findings=found,
+        explanation=findings.EXPLANATION,
+        marks=findings.MARKS,
+        version=__version__,
+        recipe=yaml.safe_dump(recipe.model_dump(mode="json"), sort_keys=False),
+    )
+    write_atomically(folder / "index.html", text)
+
+
+def _embedded(illustration: Illustration, folder: Path) -> Mapping[str, str | bool]:
+    """The figure as the template takes it, with its file inside."""
+    svg = base64.b64encode((folder / f"{illustration.name}.svg").read_bytes()).decode()
+    return {
+        "title": illustration.title,
+        "caption": illustration.caption,
+        "small": illustration.small,
+        "data": f"data:image/svg+xml;base64,{svg}",
+    }
+
+
+def _cards(recipe: Recipe, results: Results) -> list[dict[str, str]]:
+    """The numbers that a reader wants first: how each model links strangers and the forgotten."""
+    scale, point = recipe.forget.scales[0], recipe.evaluate.operating_points[-1]
+    cards = []
+    for variant in (ORIGINAL, *recipe.forget.methods):
+        test, unseen = (
+            results[Quantity(scale, variant, "1:1", group, "TMR", point)].value for group in ("T", "Fev-Fev")
+        )
+        if math.isnan(test) and math.isnan(unseen):
+            continue  # the variant was evaluated only at another scale
+        title = f"{results.titles[variant]}: test → forget-eval TMR at FMR {point:g}"
+        cards.append({"value": f"{test:.3f} → {unseen:.3f}", "title": title})
+    return cards
