@@ -20,31 +20,31 @@ demo: $(READY)  ## the whole experiment on rendered faces: runs/demo/report/inde
 test: $(READY)  ## every test, the demo's own experiment included; prints the twenty slowest
 	$(RUN)/python -m pytest -n 2 --dist loadgroup --durations=20
 
-test-unit: $(READY)  ## no run at all: functions, parts and contracts
+test-unit: $(READY)  ## functions, parts and contracts, without any run
 	$(RUN)/python -m pytest -n 2 --dist loadgroup -m "not slow and not cli"
 
 test-cli: $(READY)  ## small runs through the command line, the stages or a process, and exports by torch
 	$(RUN)/python -m pytest -n 2 --dist loadgroup -m "cli and not slow"
 
-test-fast: $(READY)  ## all but the demo's own experiment
+test-fast: $(READY)  ## all tests but the demo's own experiment
 	$(RUN)/python -m pytest -n 2 --dist loadgroup -m "not slow"
 
-test-lowest:  ## the unit tests on the oldest versions that pyproject.toml allows; TORCH=2.5.0 takes that torch, too
+test-lowest:  ## the unit tests on the oldest versions that pyproject.toml allows; TORCH=2.5.0 also chooses the version of torch
 	test -x $(LOWEST)/bin/python || $(PYTHON) -m venv $(LOWEST)
 	$(PYTHON) .ci/lowest.py $(if $(TORCH),torch==$(TORCH)) > $(LOWEST)/constraints.txt
 	PIP_CONSTRAINT=$(LOWEST)/constraints.txt $(LOWEST)/bin/pip install --quiet --disable-pip-version-check torch
 	PIP_CONSTRAINT=$(LOWEST)/constraints.txt $(LOWEST)/bin/pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	$(LOWEST)/bin/python -m pytest -n 2 --dist loadgroup -m "not slow and not cli"
 
-test-processors: $(READY)  ## the tests as older processors compute, on one thread and on two; MARK="..." TESTS="..." choose some
+test-processors: $(READY)  ## the tests with the arithmetic of older processors, on one thread and on two; MARK="..." TESTS="..." choose some
 	$(RUN)/python tests/processors.py --mark '$(or $(MARK),not slow)' $(TESTS)
 
-test-insightface: $(READY)  ## what we export, loaded by InsightFace itself, in an environment of its own
+test-insightface: $(READY)  ## InsightFace itself loads our exports, in an environment of its own
 	test -x $(CLIENT)/bin/python || $(PYTHON) -m venv $(CLIENT)
 	PIP_CONSTRAINT=constraints.txt $(CLIENT)/bin/pip install --quiet --disable-pip-version-check insightface onnxruntime
 	DAMNATIO_INSIGHTFACE_PYTHON=$(CLIENT)/bin/python $(RUN)/python -m pytest -n 0 -rA tests/test_insightface_client.py
 
-fuzz: $(READY)  ## every reader fed damaged files; SECONDS=1800 for half an hour
+fuzz: $(READY)  ## feed damaged files to every reader; SECONDS=1800 takes half an hour
 	$(RUN)/python -m fuzz --seconds $(SECONDS)
 
 check: $(READY)  ## style and types
@@ -52,11 +52,11 @@ check: $(READY)  ## style and types
 	$(RUN)/ruff check .
 	$(RUN)/mypy
 
-format: $(READY)
+format: $(READY)  ## rewrite the source in the house style
 	$(RUN)/ruff format .
 	$(RUN)/ruff check --fix .
 
-results: $(READY)  ## run the demo and put its tables and figures where the README shows them
+results: $(READY)  ## run the demo and copy its tables and figures to results/demo, which the README shows
 	$(RUN)/damnatio demo
 	$(RUN)/python results/collect.py runs/demo results/demo
 
@@ -75,14 +75,14 @@ bench-paper-eval: $(READY)  ## the paper's protocol on random embeddings, at a t
 bench-peers: $(READY)
 	PIP_CONSTRAINT=constraints.txt $(RUN)/pip install --quiet --disable-pip-version-check --editable '.[bench]'
 
-# torch comes first and pinned: whatever asks for it later finds it there.
+# torch is installed first, at its pinned version: every package that needs it later finds it.
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo "Python 3.11 or newer is needed; this is $$($(PYTHON) --version). Say which: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 2; }
+	  { echo "Python 3.11 or newer is needed; this is $$($(PYTHON) --version). Name one: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 2; }
 	$(PYTHON) -m venv $(VENV)
 	PIP_CONSTRAINT=constraints.txt $(RUN)/pip install --quiet --disable-pip-version-check torch
 	PIP_CONSTRAINT=constraints.txt $(RUN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $(READY)
 
-clean:  ## forget the environment; runs/ stays
+clean:  ## delete the environments; runs/ stays
 	rm -rf $(VENV) $(CLIENT) $(LOWEST)

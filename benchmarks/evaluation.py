@@ -1,7 +1,7 @@
 """Exact evaluation beside its peers, in one process and on the same arrays: `make bench-eval`.
 
-Prints ratios; on a shared machine only these mean something. Each side runs in turn, several times over, and its best
-time counts.
+It prints ratios: on a shared machine only ratios mean something. Each side runs in turn, several times over, and its
+best time counts.
 """
 
 import argparse
@@ -76,7 +76,7 @@ def show(title: str, times: dict[str, float], ours: str) -> None:
 
 
 def bare_product(a: torch.Tensor, b: torch.Tensor) -> Callable[[], None]:
-    """fp32 products alone, by the block size that is fastest here."""
+    """Only the fp32 products, with the block size that is fastest here."""
 
     def run(rows: int) -> None:
         for start in range(0, len(a), rows):
@@ -90,7 +90,7 @@ def bare_product(a: torch.Tensor, b: torch.Tensor) -> Callable[[], None]:
 
 @contextmanager
 def replaced(name: str, made: Callable[..., Any]) -> Iterator[None]:
-    """A function of the scans, by another wherever it is called."""
+    """Replace a function of the scans wherever it is called."""
     modules = [module for module in (scanning, searching, tail, scan, zoom) if hasattr(module, name)]
     before = [getattr(module, name) for module in modules]
     for module in modules:
@@ -103,7 +103,7 @@ def replaced(name: str, made: Callable[..., Any]) -> Iterator[None]:
 
 
 def chosen_kind(run: Callable[[], object]) -> str:
-    """The kind of product that a job takes."""
+    """The kind of product that a job chooses."""
     taken = ["float32"]
 
     def noted(*arguments: Any) -> tuple[Any, int]:
@@ -123,8 +123,8 @@ def processor_seconds(run: Callable[[], object]) -> float:
 
 
 def breakdown(title: str, run: Callable[[Kind], object], bare: Callable[[], None]) -> None:
-    """What each kind takes outside its products: the scan, and the scoring of what the bound leaves open. By the time
-    of the processor, which counts less of what else runs on the machine."""
+    """Print the time that each kind spends outside its products: on the scan, and on scoring what the bound leaves
+    open. It counts processor time, which other programs on the machine disturb less."""
     lock = threading.Lock()
     spent: dict[str, float] = {}
 
@@ -210,11 +210,11 @@ def threshold(count: int, dim: int, rounds: int) -> None:
         scan_tail(part, codes[: len(part)], TARGETS)
         seconds = time.perf_counter() - start
         pairs = len(part) * (len(part) - 1) // 2
-        print(f"    {pairs:>15,} pairs {seconds:8.2f} s   {seconds / pairs * 1e9:6.2f} ns a pair")
+        print(f"    {pairs:>15,} pairs {seconds:8.2f} s   {seconds / pairs * 1e9:6.2f} ns per pair")
 
 
 def threshold_from_scores(count: int, rounds: int) -> None:
-    """The same question on scores that are already there, as the peers ask it."""
+    """The threshold of scores that are already in memory, as the peers compute it."""
     scores: NDArray[np.float64] = np.random.default_rng(3).normal(0, 0.044, count)
     labels = np.zeros(count, bool)
     labels[:100] = True
@@ -245,7 +245,7 @@ def distance(count: int, rounds: int) -> None:
 
 
 def peak_memory(count: int, dim: int) -> None:
-    """Of the threshold alone, in a process of its own."""
+    """The peak memory of only the threshold, in a process of its own."""
     out = subprocess.run([sys.executable, "-c", PEAK, str(count), str(dim)], capture_output=True, text=True, check=True)
     before, after = map(int, out.stdout.split())
     print(f"  peak memory of the threshold: {after / 1e6:.2f} GB ({before / 1e6:.2f} GB are the vectors and torch)")

@@ -2,9 +2,9 @@
 
 usage: python benchmarks/faces.py [--images N] [--size S] [--repeats R]
 
-The same JPEGs are put into each container. Every reader gives RGB arrays in the order of a shuffled epoch, but for
-webdataset, which reads in the order of the shard. The best of the repeats counts; files are in the page cache, so that
-what is measured is finding and decoding, not the disk.
+The same JPEGs are put into each container. Every reader gives RGB arrays in the order of a shuffled epoch, except
+webdataset, which reads in the order of the shard. The best of the repeats counts. The files are in the page cache, so
+the times are of finding and decoding, not of the disk.
 """
 
 import argparse
@@ -29,7 +29,7 @@ PEOPLE = 50
 
 
 def jpegs(count: int, size: int) -> list[bytes]:
-    """Smooth random pictures: about the bytes of a face at this size."""
+    """Smooth random pictures, with about as many bytes as a face of this size."""
     rng = np.random.default_rng(0)
     small = rng.integers(0, 256, (count, 14, 14, 3), dtype=np.uint8)
     large = [np.asarray(Image.fromarray(each).resize((size, size), Image.Resampling.BICUBIC)) for each in small]
@@ -37,7 +37,7 @@ def jpegs(count: int, size: int) -> list[bytes]:
 
 
 def fill(root: Path, images: list[bytes]) -> None:
-    """A folder, a manifest of it, a .rec with its .idx, and a shard, of the same images."""
+    """Write the same images as a folder, a manifest of it, a .rec with its .idx, and a shard."""
     lines, index, place = ["path,identity"], [], 0
     with (root / "train.rec").open("wb") as rec, tarfile.open(root / "shard.tar", "w") as shard:
         for number, image in enumerate(images):
@@ -72,7 +72,7 @@ def ours(path: Path, size: int) -> Callable[[], Iterator[object]]:
 
 
 def image_folder(root: Path) -> Callable[[], Iterator[object]]:
-    """As torchvision's ImageFolder reads: a list of files, each opened and converted by pillow."""
+    """Reads like torchvision's ImageFolder: pillow opens and converts each file of a list."""
     files = sorted(root.glob("*/*.jpg"))
     order = np.random.default_rng(1).permutation(len(files))
 

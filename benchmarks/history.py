@@ -1,4 +1,4 @@
-"""What each benchmark measured, when and where: one line of JSON per run, in results/benchmarks/<name>.jsonl."""
+"""The history of the benchmarks: one line of JSON per run, in results/benchmarks/<name>.jsonl."""
 
 import json
 import os
@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def append(name: str, ratios: Mapping[str, float], **settings: Any) -> Path:
-    """Add the ratios of a run and the settings that it was measured with."""
+    """Add the ratios of a run, its settings, its date and its machine."""
     line = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": _commit(),
@@ -37,7 +37,7 @@ def append(name: str, ratios: Mapping[str, float], **settings: Any) -> Path:
 
 
 def _commit() -> str:
-    """The commit of the checkout, marked if files differ from it; nothing outside a repository."""
+    """The commit of the checkout, marked if files differ from it; empty outside a repository."""
     command = ["git", "-C", str(ROOT), "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty"]
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
@@ -46,7 +46,7 @@ def _commit() -> str:
 
 
 def _processor() -> str:
-    """The model's name, as the system gives it."""
+    """The processor's name, as the system gives it."""
     cpus = Path("/proc/cpuinfo")
     names = [line for line in cpus.read_text().splitlines() if line.startswith("model name")] if cpus.exists() else []
     return names[0].partition(":")[2].strip() if names else platform.processor() or platform.machine()

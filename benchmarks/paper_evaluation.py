@@ -1,7 +1,7 @@
-"""The paper's whole protocol on random embeddings: time and peak memory of each part, and what full size would take.
+"""The paper's whole protocol on random embeddings: the time of each job, the peak memory, and the time at full size.
 
-`make bench-paper-eval` runs a tenth of the identities. Each part is timed at half that size and at that size; the slope
-between the two, over the number of comparisons, carries to full size.
+`make bench-paper-eval` runs a tenth of the identities. Each job is timed at half that size and at that size. The time
+at full size follows from the slope between the two, per comparison.
 """
 
 import argparse
@@ -23,11 +23,11 @@ from damnatio.support.tables import Codes
 
 FULL = {
     "development images": 700_000,
-    "images a development identity": 20,
+    "images per development identity": 20,
     "gallery templates": 53_000,
     "test images": 20_000,
     "forget images": 20_000,
-    "images an identity": 20,
+    "images per identity": 20,
 }
 """Orders of size of the paper's S1 protocol; the paper gives identities, not images."""
 
@@ -41,7 +41,7 @@ class World:
 
 
 def drawn(images: int, each: int, dim: int, first: int, rng: np.random.Generator) -> tuple[Units, Codes]:
-    """Images of identities: a direction and noise around it."""
+    """Images of identities: each identity is a direction, each image adds noise."""
     codes = np.arange(images) // each
     centres = rng.standard_normal((int(codes.max()) + 1, dim), dtype=np.float32)
     vectors = (centres[codes] + rng.standard_normal((images, dim), dtype=np.float32)).astype(np.float64)
@@ -53,15 +53,15 @@ def world(share: float, dim: int) -> World:
     rng = np.random.default_rng(0)
     size = {name: max(int(count * share), 200) for name, count in FULL.items() if not name.startswith("images ")}
     return World(
-        drawn(size["development images"], FULL["images a development identity"], dim, 10**6, rng),
+        drawn(size["development images"], FULL["images per development identity"], dim, 10**6, rng),
         drawn(size["gallery templates"], 1, dim, 2 * 10**6, rng),
-        drawn(size["test images"], FULL["images an identity"], dim, 3 * 10**6, rng),
-        drawn(size["forget images"], FULL["images an identity"], dim, 4 * 10**6, rng),
+        drawn(size["test images"], FULL["images per identity"], dim, 3 * 10**6, rng),
+        drawn(size["forget images"], FULL["images per identity"], dim, 4 * 10**6, rng),
     )
 
 
-def parts(w: World) -> dict[str, tuple[int, Callable[[], object]]]:
-    """Name: how many comparisons, and the work."""
+def jobs(w: World) -> dict[str, tuple[int, Callable[[], object]]]:
+    """The number of comparisons and the work of each job, by its name."""
     linked, enrolled = templates(*w.forget), templates(*w.test)
     gallery = (
         np.concatenate([w.gallery[0], linked[0], enrolled[0]]),
@@ -99,13 +99,13 @@ def main() -> None:
     times: list[dict[str, tuple[int, float]]] = []
     for share in (o.share / 2, o.share):
         taken = {}
-        for name, (count, work) in parts(world(share, o.dim)).items():
+        for name, (count, work) in jobs(world(share, o.dim)).items():
             start = time.perf_counter()
             work()
             taken[name] = count, time.perf_counter() - start
         times.append(taken)
     squared = {name: (1 / o.share) ** (1 if name.startswith(("leave", "mated")) else 2) for name in times[0]}
-    print(f"\n{'part':<40}{'comparisons':>18}{'s':>9}{'ns each':>9}{'full size':>18}{'minutes':>9}")
+    print(f"\n{'job':<40}{'comparisons':>18}{'s':>9}{'ns each':>9}{'full size':>18}{'minutes':>9}")
     whole = 0.0
     for name, (count, seconds) in times[1].items():
         half_count, half_seconds = times[0][name]

@@ -2,8 +2,8 @@
 
 usage: python benchmarks/threads.py [--rounds N] [--busy N]
 
-OpenMP's threads wait for each other at the end of every operation. By default they spin there, which wastes a core that
-another process could use, and waits for a thread that is not even scheduled; `OMP_WAIT_POLICY=PASSIVE` sleeps instead.
+OpenMP's threads wait for each other at the end of every operation. By default they spin there: they waste a core that
+another process could use, and wait for a thread that is not even scheduled. With `OMP_WAIT_POLICY=PASSIVE` they sleep.
 One process per setting takes its turn of a few steps, round after round, so that all of them see the same machine.
 """
 
@@ -15,13 +15,13 @@ import sys
 import time
 
 SPINNING, PASSIVE = "spinning", "PASSIVE"
-"""libgomp's own way, which is to spin for some milliseconds and to sleep then; and to sleep at once"""
+"""libgomp's default spins for some milliseconds and then sleeps; PASSIVE sleeps at once"""
 SETTINGS = [(SPINNING, 1), (PASSIVE, 1), (SPINNING, 2), (PASSIVE, 2)]
 
 
 def work(steps: int) -> None:
     """Answer each line of the input with the seconds that some steps took."""
-    import torch  # before damnatio, which makes the passive way the default
+    import torch  # before damnatio, which makes PASSIVE the default
 
     from damnatio.models.store import new_backbone, new_head
     from damnatio.recipe.files import load
@@ -73,7 +73,7 @@ def main() -> None:
                 worker.stdin.write("go\n")
                 worker.stdin.flush()
                 answer = float(worker.stdout.readline())
-                if turn:  # the first one warms up
+                if turn:  # the first turn warms up
                     taken.append(answer)
         for other in others:
             other.kill()
@@ -89,7 +89,7 @@ def main() -> None:
             )
     for worker in workers:
         worker.kill()
-    import history  # brings torch, which the processes above load each in their own way
+    import history  # imports torch, which each process above loads with its own setting
 
     history.append("threads", ratios, rounds=options.rounds, steps=options.steps)
 

@@ -1,6 +1,6 @@
-"""A fuzz campaign: every reader is fed damaged, hostile and random files, for as long as you say.
+"""A fuzz campaign: it feeds damaged, hostile and random files to every reader, for a given time.
 
-    make fuzz                       a minute, each reader in turn
+    make fuzz                       one minute, each reader in turn
     make fuzz SECONDS=1800          half an hour
     python -m fuzz --readers onnx,tar --seconds 60
     python -m fuzz --replay fuzz-findings/onnx-traceback-412.onnx
@@ -16,12 +16,12 @@ Anything else is a finding:
 - *blow-up*: the file made the process ask for more than a gibibyte above what it began with, whether or not a sentence
   followed.
 
-A finding is saved under its reader, its kind and its seed, once for each place in the source that it comes from, and
-the exit code is 1. `mutations.py` and `structures.py` make the files, `readers/` holds one small adapter for each
-reader, `worker.py` is the guarded process that reads, `campaign.py` the one that watches it.
+A finding is saved under its reader, its kind and its seed, once for each place in the source that it comes from. The
+exit code is then 1. `mutations.py` and `structures.py` make the files, `readers/` holds one small adapter for each
+reader, `worker.py` is the guarded process that reads, `campaign.py` watches it.
 """
 
 import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # others reserve a gibibyte before they need it
+os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # other pools reserve a gibibyte before they need it

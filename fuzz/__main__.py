@@ -26,13 +26,13 @@ def main() -> int:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser("python -m fuzz", description="Feeds every reader damaged files.")
-    parser.add_argument("--seconds", type=float, default=60.0, help="how long in all (default: %(default)s)")
-    parser.add_argument("--inputs", type=int, help="at most so many for each reader")
+    parser = argparse.ArgumentParser("python -m fuzz", description="Feeds damaged files to every reader.")
+    parser.add_argument("--seconds", type=float, default=60.0, help="duration of the campaign (default: %(default)s)")
+    parser.add_argument("--inputs", type=int, help="the largest number of inputs per reader")
     parser.add_argument("--readers", help=f"some of {', '.join(READERS)}, with commas between them")
-    parser.add_argument("--seed", type=int, default=0, help="the first seed: other ones make other inputs")
-    parser.add_argument("--out", type=Path, default=Path("fuzz-findings"), help="where findings are kept")
-    parser.add_argument("--replay", type=Path, metavar="FILE", help="read a kept input once more")
+    parser.add_argument("--seed", type=int, default=0, help="the first seed: other seeds make other inputs")
+    parser.add_argument("--out", type=Path, default=Path("fuzz-findings"), help="the folder of the findings")
+    parser.add_argument("--replay", type=Path, metavar="FILE", help="read a saved input again")
     return parser.parse_args()
 
 

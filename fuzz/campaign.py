@@ -1,4 +1,4 @@
-"""The process that watches: gives each reader its turn, ends what hangs, counts, keeps what was found."""
+"""The process that watches: it gives each reader its turn, ends a worker that hangs, counts, and saves the findings."""
 
 import multiprocessing
 import os
@@ -16,11 +16,11 @@ from fuzz.readers import READERS, Reader
 from fuzz.worker import ACCEPTED, CRASH, CURRENT, FINDINGS, HANG, LOG, REFUSED, Outcome, work
 
 HANG_SECONDS = 10.0
-"""processor time for one small file; six times as much on the clock"""
+"""seconds of processor time for one small file; on the clock, six times as many"""
 TURN = 1.0
 """seconds until the next reader"""
 FRESH = 5000
-"""inputs until a worker is replaced: what libraries keep of each is no blow-up"""
+"""inputs until a worker is replaced, because libraries keep some memory of each input, which is no blow-up"""
 
 _fork = multiprocessing.get_context("fork")
 
@@ -32,7 +32,7 @@ class Tally:
     counts: Counter[str] = field(default_factory=Counter)
     found: dict[tuple[str, str], str] = field(default_factory=dict)
     seconds: float = 0.0
-    """of all its turns"""
+    """the time of all its turns"""
 
     @property
     def tried(self) -> int:
@@ -57,7 +57,7 @@ class Worker:
         self._read = 0
 
     def outcome(self, reader: str, what: int | bytes) -> Outcome:
-        """What becomes of the input of this seed, or of this content."""
+        """The outcome of reading the input of this seed, or of this content."""
         if self._read >= FRESH:
             self.close()
             self._start()
@@ -87,7 +87,7 @@ class Worker:
             self._process.join()
 
     def _processor_seconds(self) -> float:
-        """Time alone says little on a busy machine."""
+        """The worker's processor time: on a busy machine, the clock does not show a hang."""
         try:
             return time.clock_gettime((~(self._process.pid or 0) << 3) | 2)  # the kernel's number for its clock
         except OSError:
@@ -95,7 +95,7 @@ class Worker:
 
     def _replaced(self, kind: str) -> Outcome:
         if kind == HANG and self._process.pid:
-            os.kill(self._process.pid, signal.SIGUSR1)  # it writes down where it is
+            os.kill(self._process.pid, signal.SIGUSR1)  # the worker writes down where it is
             time.sleep(0.3)
             self._process.kill()
         self._process.join()
@@ -109,13 +109,13 @@ class Worker:
 
 
 def _work_alone(theirs: Connection, channel: Connection, *rest: object) -> None:
-    theirs.close()  # else the worker holds its own other end, and never learns that the campaign is over
+    theirs.close()  # otherwise the worker holds its own other end open, and never sees the end of the campaign
     work(channel, *rest)  # type: ignore[arg-type]
 
 
 def seeds_of(readers: dict[str, Reader]) -> dict[str, list[bytes]]:
-    """Valid files of each reader. Made in a process of their own: what they need starts threads, and no process that
-    has threads should be forked."""
+    """Valid files of each reader. A process of its own makes them: their libraries start threads, and a process with
+    threads should not be forked."""
     ours, theirs = _fork.Pipe()
     maker = _fork.Process(target=_make_seeds, args=(readers, theirs))
     maker.start()
@@ -128,7 +128,7 @@ def seeds_of(readers: dict[str, Reader]) -> dict[str, list[bytes]]:
 def _make_seeds(readers: dict[str, Reader], channel: Connection) -> None:
     found = {}
     with open(os.devnull, "w") as nowhere:
-        os.dup2(nowhere.fileno(), 1)  # exporters talk
+        os.dup2(nowhere.fileno(), 1)  # exporters print messages
         for name, reader in readers.items():
             with tempfile.TemporaryDirectory() as folder:
                 found[name] = reader.seeds(Path(folder))
@@ -143,7 +143,7 @@ def run(
     first: int = 0,
     say: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Tally]:
-    """Feeds each reader in turn until the time is over, or each its number of inputs, seeds `first` and on."""
+    """Feed each reader in turn until the time is over or each has read `inputs` files; the first seed is `first`."""
     readers = {name: READERS[name] for name in names}
     tallies = {name: Tally() for name in names}
     seeds = seeds_of(readers)
@@ -172,14 +172,14 @@ def run(
                     spent = time.monotonic() - begun
                     say(f"{spent:6.0f} s  {tried:,} inputs, {tried / spent:,.0f}/s, {bad} findings  {name}")
         except KeyboardInterrupt:
-            print("Interrupted: this is what was found so far.", file=sys.stderr)
+            print("Interrupted. The findings so far:", file=sys.stderr)
         finally:
             worker.close()
     return tallies
 
 
 def _need_valid(worker: Worker, seeds: dict[str, list[bytes]]) -> None:
-    """Damage to a file that is refused whole would find nothing."""
+    """Stop if a reader refuses a valid file: damage to such a file would find nothing."""
     for name, contents in seeds.items():
         for content in contents:
             outcome = worker.outcome(name, content)
@@ -188,7 +188,7 @@ def _need_valid(worker: Worker, seeds: dict[str, list[bytes]]) -> None:
 
 
 def keep(out: Path, reader: Reader, content: bytes, seed: int, outcome: Outcome) -> Path:
-    """The input under its reader, kind and seed, with what happened beside it."""
+    """Save the input under its reader, kind and seed, and the outcome beside it."""
     out.mkdir(parents=True, exist_ok=True)
     path = out / f"{reader.name}-{outcome.kind}-{seed}{reader.ending}"
     path.write_bytes(content)
@@ -197,10 +197,10 @@ def keep(out: Path, reader: Reader, content: bytes, seed: int, outcome: Outcome)
 
 
 def replay(path: Path) -> Outcome:
-    """Reads a kept input again."""
+    """Read a saved input again."""
     named = [name for name in READERS if path.name.startswith(f"{name}-")]
     if not named:
-        raise SystemExit(f"{path.name} begins with the name of no reader: {', '.join(READERS)}.")
+        raise SystemExit(f"{path.name} does not begin with the name of a reader: {', '.join(READERS)}.")
     reader = READERS[max(named, key=len)]
     with tempfile.TemporaryDirectory(prefix="fuzz-log-") as place:
         worker = Worker({reader.name: reader}, {}, Path(place))
@@ -211,7 +211,7 @@ def replay(path: Path) -> Outcome:
 
 
 def report(tallies: dict[str, Tally]) -> str:
-    """One line for each reader, and one for each finding."""
+    """One line per reader, and one line per finding."""
     kinds = (REFUSED, ACCEPTED, *FINDINGS)
     lines = [f"{'reader':<18}{'inputs':>10}{'/s':>7}" + "".join(f"{kind:>11}" for kind in kinds)]
     total: Counter[str] = Counter()

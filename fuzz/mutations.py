@@ -8,10 +8,10 @@ from random import Random
 from typing import Any, Literal
 
 Mutate = Callable[[Random, Sequence[bytes]], bytes]
-"""A new file from the valid ones, the same for the same state of the generator."""
+"""Makes a new file from the valid ones; the same state of the generator gives the same file."""
 
 MOST = 1 << 20
-"""bytes of an input: defects of reading show in small files"""
+"""the largest input in bytes: small files show the defects of reading"""
 NUMBERS = (0, 1, 2, 3, 4, 7, 0x7F, 0x80, 0xFF, 0x100, 0x7FFF, 0x8000, 0xFFFF, 0x10000, 2**31 - 1, 2**31, 2**32 - 1)
 LARGE = (2**32, 2**40, 2**62, 2**63 - 1, 2**63, 2**64 - 1)
 
@@ -30,7 +30,7 @@ def damaged(rng: Random, seeds: Sequence[bytes]) -> bytes:
 
 
 def _place(rng: Random, content: bytearray) -> int:
-    """Anywhere, but rather near the ends, where headers and footers are."""
+    """A place in the file, more often near the ends, where headers and footers are."""
     size = max(len(content), 1)
     near = min(size, 64)
     return rng.choice((rng.randrange(size), rng.randrange(near), size - 1 - rng.randrange(near)))
@@ -47,7 +47,7 @@ def _set(rng: Random, content: bytearray, seeds: Sequence[bytes]) -> None:
 
 
 def _number(rng: Random, content: bytearray, seeds: Sequence[bytes]) -> None:
-    """A number of a header: zero, one less than nothing, huge, or a little off."""
+    """A number of a header: zero, minus one, huge, or a little off."""
     width = rng.choice((2, 4, 4, 8))
     if len(content) < width:
         return
@@ -138,7 +138,7 @@ WORDS = (
 
 
 def edited(rng: Random, seeds: Sequence[bytes]) -> bytes:
-    """A valid text with tokens and lines swapped, lost, doubled or replaced; at times bytes are damaged as well."""
+    """A valid text with tokens and lines swapped, lost, doubled or replaced; sometimes bytes are damaged as well."""
     if rng.random() < 0.1:
         return damaged(rng, seeds)
     tokens = TOKEN.findall(rng.choice(seeds))
@@ -193,7 +193,7 @@ VALUES: tuple[Any, ...] = (
 
 
 def changed(rng: Random, value: Any) -> Any:
-    """Something that JSON can hold with one of its parts, at any depth, replaced, lost, doubled or renamed."""
+    """A JSON value in which one element, at any depth, is replaced, lost, doubled or renamed."""
     if not isinstance(value, dict | list) or not value or rng.random() < 0.1:
         if isinstance(value, int) and rng.random() < 0.5:
             return value + rng.choice((-1, 1, 8, 2**32, -value, -2 * value))
@@ -224,7 +224,7 @@ def changed(rng: Random, value: Any) -> Any:
 
 
 def changed_json(rng: Random, seeds: Sequence[bytes]) -> bytes:
-    """JSON whose values changed; at times the text of it is edited as well, or instead."""
+    """JSON with changed values; sometimes its text is edited as well, or instead."""
     if rng.random() < 0.3:
         return edited(rng, seeds)
     content = changed(rng, json.loads(rng.choice(seeds)))
@@ -233,12 +233,12 @@ def changed_json(rng: Random, seeds: Sequence[bytes]) -> bytes:
 
 
 def length_first(text: bytes) -> bytes:
-    """As safetensors puts its header: eight bytes of length, then the text."""
+    """JSON as in the header of safetensors: eight bytes of length, then the text."""
     return struct.pack("<Q", len(text)) + text
 
 
 def mixed(*ways: Mutate) -> Mutate:
-    """One of these ways at a time."""
+    """Applies one of these mutations at a time."""
 
     def mutate(rng: Random, seeds: Sequence[bytes]) -> bytes:
         return rng.choice(ways)(rng, seeds)

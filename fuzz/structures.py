@@ -1,4 +1,4 @@
-"""Damage inside of containers, which plain bytes hardly reach: what stands around it is made to fit again."""
+"""Damage inside containers, which edits of bytes hardly reach: lengths and sums around it are made to fit again."""
 
 import io
 import json
@@ -24,7 +24,7 @@ CANARY = "fuzz-canary"
 
 
 def summed_png(rng: Random, seeds: Sequence[bytes]) -> bytes:
-    """A damaged PNG whose chunks have their sums again, so that the decoder believes them."""
+    """A damaged PNG whose chunks have correct sums, so that the decoder accepts them."""
     content = damaged(rng, [seed for seed in seeds if seed.startswith(b"\x89PNG")])
     place, out = 8, content[:8]
     while place + 12 <= len(content):
@@ -48,13 +48,13 @@ def long_words(rng: Random, seeds: Sequence[bytes]) -> bytes:
 
 
 def summed_tar(rng: Random, seeds: Sequence[bytes]) -> bytes:
-    """A tar with damaged headers whose sums are right."""
+    """A tar with damaged headers that have correct sums."""
     content = bytearray(rng.choice(seeds))
     for start in range(0, len(content) - 511, 512):
         if content[start + 257 : start + 262] != b"ustar" or rng.random() < 0.5:
             continue
         header = bytearray(damaged(rng, [bytes(content[start : start + 512])])[:512].ljust(512, b"\0"))
-        if rng.random() < 0.5:  # one field alone: the name, the size, the kind, the prefix
+        if rng.random() < 0.5:  # only one field: the name, the size, the kind, the prefix
             first, last = rng.choice(((0, 100), (124, 136), (156, 157), (345, 500)))
             header[:first], header[last:] = content[start : start + first], content[start + last : start + 512]
         header[148:156] = b" " * 8
@@ -101,7 +101,7 @@ def changed_torch(rng: Random, seeds: Sequence[bytes]) -> bytes:
 
 
 class _Program:
-    """What an attacker would pickle."""
+    """An object that an attacker would pickle."""
 
     def __init__(self, call: Any, *words: Any) -> None:
         self.call, self.words = call, words
@@ -212,12 +212,12 @@ def changed_onnx(rng: Random, seeds: Sequence[bytes]) -> bytes:
                 _change_message(rng, model)
     try:
         return bytes(model.SerializeToString())
-    except ValueError:  # text that is none
+    except ValueError:  # not valid text
         return rng.choice(seeds)
 
 
 def _reshape(rng: Random, model: Any) -> None:
-    """Whole numbers in the graph are shapes and places: other ones, huge ones among them."""
+    """Change whole numbers of the graph, which are shapes and places; some become huge."""
     constants = [attribute.t for node in model.graph.node for attribute in node.attribute if attribute.HasField("t")]
     whole = [t for t in (*model.graph.initializer, *constants) if t.data_type == 7 and len(t.raw_data) >= 8]
     if whole:
@@ -229,7 +229,7 @@ def _reshape(rng: Random, model: Any) -> None:
 
 
 def _change_message(rng: Random, message: Any) -> None:
-    """Some field of some part of a protocol buffer."""
+    """Change some field of some message of a protocol buffer."""
     fields = [(field, value) for field, value in message.ListFields()]
     if not fields:
         return
@@ -306,7 +306,7 @@ def odd_table(rng: Random, seeds: Sequence[bytes]) -> bytes:
 
 @lru_cache(maxsize=4)
 def _dense(names: tuple[str, ...]) -> bytes:
-    """Rows by the million in a few bytes: Parquet counts equal values instead of keeping them."""
+    """Millions of rows in a few bytes: Parquet counts equal values instead of storing each."""
     out = io.BytesIO()
     pq.write_table(pa.table({name: pa.nulls(30_000_000) for name in names}), out)
     return out.getvalue()

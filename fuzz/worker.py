@@ -1,4 +1,4 @@
-"""The process that reads: its memory is bounded, and what a file makes it do is watched."""
+"""The process that reads: its memory is bounded, and an audit hook watches its actions."""
 
 import faulthandler
 import os
@@ -19,15 +19,15 @@ from fuzz.readers.base import Reader
 from fuzz.structures import CANARY
 
 ALLOWANCE = 1 << 30
-"""bytes that reading one small file may ask for, above what the process begins with"""
+"""bytes that the reading of one small file may allocate, above those of the process at its start"""
 ACCEPTED, REFUSED = "accepted", "refused"
 TRACEBACK, CRASH, HANG, EXECUTION, BLOW_UP = FINDINGS = ("traceback", "crash", "hang", "execution", "blow-up")
 NO_MEMORY = ("can't allocate memory", "bad_alloc", "bad allocation", "malloc of size", "failed to allocate memory")
-"""how libraries say what Python says by a MemoryError"""
+"""the words of libraries for a MemoryError"""
 
 
 class Outcome(NamedTuple):
-    """What became of one file; `place` is the same for findings of one cause, `text` is for people."""
+    """The outcome of reading one file; findings of one cause have the same `place`, `text` is for people."""
 
     kind: str
     place: str = ""
@@ -35,12 +35,12 @@ class Outcome(NamedTuple):
 
 
 def input_of(reader: Reader, seeds: list[bytes], seed: int) -> bytes:
-    """The file that this seed stands for."""
+    """The content of the file that this seed makes."""
     return reader.mutate(Random(f"{reader.name}:{seed}"), seeds)
 
 
 def outcome_of(read: Callable[[Path], object], path: Path, deeds: list[str]) -> Outcome:
-    """Reads the file; `deeds` is where the audit hook writes what no reader may do."""
+    """Read the file; the audit hook adds forbidden actions to `deeds`."""
     deeds.clear()
     error: BaseException | None = None
     try:
@@ -90,7 +90,7 @@ def _described(error: BaseException) -> str:
 
 
 LOG, CURRENT = "log", "current"
-"""what the libraries say, and the input at hand, in the folder of the campaign"""
+"""files in the folder of the campaign: the messages of the libraries, and the current input"""
 
 
 def work(channel: Connection, readers: dict[str, Reader], seeds: dict[str, list[bytes]], campaign: Path) -> None:
@@ -98,13 +98,13 @@ def work(channel: Connection, readers: dict[str, Reader], seeds: dict[str, list[
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the campaign ends its worker itself
     output = (campaign / LOG).open("ab", buffering=0)
     os.dup2(output.fileno(), 1)
-    os.dup2(output.fileno(), 2)  # decoders write there what they think of a file
+    os.dup2(output.fileno(), 2)  # decoders write their messages there
     faulthandler.enable(output)
     faulthandler.register(signal.SIGUSR1, output)
     deeds: list[str] = []
     with tempfile.TemporaryDirectory(prefix="fuzz-") as place:
         os.chdir(place)
-        tempfile.tempdir = place  # all that a reader writes belongs here
+        tempfile.tempdir = place  # a reader may write only here
         sys.addaudithook(_hook(deeds, place))
         _bound_memory()
         current = (campaign / CURRENT).resolve()
@@ -134,7 +134,7 @@ WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
 def _hook(deeds: list[str], folder: str) -> Callable[[str, tuple[Any, ...]], None]:
-    """Notes programs started, classes unpickled, connections opened, and files written outside of the folder."""
+    """Notes programs started, classes unpickled, connections opened, and files written outside the folder."""
     forbidden = {*FORBIDDEN, *FORBIDDEN_TOO}
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:

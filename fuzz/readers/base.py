@@ -1,4 +1,4 @@
-"""What a reader is to the campaign."""
+"""The campaign's interface to a reader."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,8 +9,8 @@ from fuzz.mutations import Mutate
 
 @dataclass(frozen=True)
 class Reader:
-    """`seeds` makes valid files in an empty folder and returns their contents; `read` does with a file of this ending
-    what the program does, and raises whatever it raises."""
+    """`seeds` makes valid files in an empty folder and returns their contents; `read` reads a file of this ending
+    like the program, and lets its exceptions pass."""
 
     name: str
     ending: str

@@ -38,7 +38,7 @@ def _cards(folder: Path) -> list[bytes]:
 
 
 class Small(nn.Module):
-    """A network of a few hundred weights: damage to a large file would fall into its numbers alone."""
+    """A network of a few hundred weights: damage to a large file would hit only its numbers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -76,7 +76,7 @@ def _zipped(folder: Path) -> list[bytes]:
 
 
 def _read_state(path: Path) -> None:
-    """As an import does: the tensors, the backbone they are like, and then into a network."""
+    """Read like an import: load the tensors, recognise the backbone, and fill a network."""
     state = read_state(path)
     network = Small()
     put_tensors(network, fill_counters(state, network.state_dict()), path)
@@ -106,7 +106,7 @@ def _read_head(path: Path) -> None:
 
 
 class Attending(nn.Module):
-    """The operators of a transformer, in small."""
+    """A small network with the operators of a transformer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -126,7 +126,7 @@ class Attending(nn.Module):
 
 
 def _graphs(folder: Path) -> list[bytes]:
-    """By the exporter that most files in the world come from; it is the quicker one, too."""
+    """Export with the exporter that most files in the world come from; it is also the quicker one."""
     torch.manual_seed(0)
     found, one, path = [], torch.zeros(1, 3, SIDE, SIDE), folder / "network.onnx"
     for network in (Small(), Attending()):
@@ -171,7 +171,7 @@ def _job() -> Job:
 
 
 def _loop(folder: Path) -> _Loop:
-    """A checkpoint knows the name of the folder that it is made in."""
+    """A checkpoint holds the name of its folder."""
     (folder / "job").mkdir(exist_ok=True)
     return _Loop(_job(), folder / "job")
 

@@ -1,4 +1,4 @@
-"""What decides a run and what it leaves on disk: recipes, tables, embeddings, scores, reports, stages."""
+"""The inputs and outputs of a run: recipes, tables, embeddings, scores, reports, manifests."""
 
 import io
 import json

@@ -1,11 +1,11 @@
 """The flow: faces -> captures -> partitions -> f* -> f -> embeddings -> comparisons -> report.
 
 Each method of `Pipeline` is one stage. It asks for the stages before it, says what its output depends on, and computes
-only what is not on disk. What a stage computes stands in the stage's own module.
+only what is not on disk. The stage's own module does the computing.
 
-The key of an output holds the digest of every module that its build reaches (`support/code.py`), so an edit of code
-computes anew what depends on it. Comments and docstrings do not count. Stages are chained by the content of what they
-read: an output that comes out equal after an edit is where the computing ends.
+The key of an output holds the digest of every module that its build reaches (`support/code.py`), so after an edit of
+code every output that depends on it is computed anew. Comments and docstrings do not count. Stages are chained by the
+content of their inputs: if an output comes out equal after an edit, the stages after it are not computed anew.
 """
 
 import copy
@@ -32,14 +32,14 @@ from damnatio.support.tables import Table
 from damnatio.workspace import Output, Workspace
 
 _NO_EFFECT = {"workers", "log_every", "checkpoint_seconds", "cache_gb"}
-"""Settings that change how a result is reached and never the result: no key depends on them."""
+"""Settings that change how a result is reached, but never the result: no key depends on them."""
 
 
 class Pipeline:
     def __init__(self, recipe: Recipe, workspace: Workspace) -> None:
         self.recipe, self.workspace = recipe, workspace
         self.reported = recipe
-        """the recipe as the report has it: with the methods and scales that it keeps from before"""
+        """the recipe of the report, which also names the variants and scales that the report keeps from before"""
         self._known: dict[tuple[str, str], Output] = {}
         self._computes = True
 
@@ -98,7 +98,7 @@ class Pipeline:
         return self._stage("4-train", ORIGINAL, settings, inputs, build, self._network_code())
 
     def trunk(self) -> Output:
-        """Activations of the frozen part of f*, for every method."""
+        """The activations of the trunk, the frozen layers of f*, for every method."""
         recipe, freeze = self.recipe, self.recipe.forget.freeze
         assert freeze is not None
         faces, partitions, original = self.faces(), self.partitions(), self.original()
@@ -159,7 +159,7 @@ class Pipeline:
         )
 
     def embeddings(self, scale: str, variant: str) -> Output:
-        """Of all images that the evaluation compares. f* has one set, whatever the scale."""
+        """The embeddings of all images that the evaluation compares. f* has one set for all scales."""
         faces, partitions, model = self.faces(), self.partitions(), self._model(scale, variant)
         name = ORIGINAL if variant == ORIGINAL else f"{scale}-{variant}"
 
@@ -224,7 +224,7 @@ class Pipeline:
         return self._stage("7-evaluate", f"{scale}-{variant}", keyed, inputs, build)
 
     def report(self) -> Path:
-        """Of every model whose evaluation for this recipe is finished: those asked for now, and those from before."""
+        """The report on every model whose evaluation for this recipe is finished, now or in an earlier call."""
         forget = self.recipe.forget
         asked = [(scale, variant) for scale in forget.scales for variant in (ORIGINAL, *forget.methods)]
         found = {model: self.evaluation(*model) for model in asked}
@@ -247,22 +247,22 @@ class Pipeline:
         return self.workspace.publish("report", {"recipe": _plain(recipe)}, inputs, build, code)
 
     def _keep_finished(self, asked: Mapping[tuple[str, str], Output]) -> dict[tuple[str, str], Output]:
-        """The finished evaluations that differ from those asked for in method or scale alone; `reported` names them.
+        """The finished evaluations that differ from those asked for only in variant or scale; `reported` names them.
 
-        A variant for which this recipe has other settings, or none, is taken as the last report had it."""
+        A variant for which this recipe has other settings, or none, keeps the settings of the last report."""
         recipe = self.recipe
         last = _forget_section(manifest_of(self.workspace.folder / "report"))
-        rows: dict[str, list[str]] = {}
+        before: dict[str, list[str]] = {}
         for name, manifest in self.workspace.finished("7-evaluate"):
             scale = str(section_of(manifest, "settings").get("scale"))
             variant = name.removeprefix(f"{scale}-")
             if scale in recipe.partitions.scales and (scale, variant) not in asked:
-                rows.setdefault(variant, []).append(scale)
+                before.setdefault(variant, []).append(scale)
         kept: dict[tuple[str, str], Output] = {}
         settings = dict(recipe.forget.settings)
-        for variant, scales in rows.items():
+        for variant, scales in before.items():
             tries = [settings.get(variant, {})]
-            if variant not in (ORIGINAL, *recipe.forget.methods):  # a report has one variant of a name
+            if variant not in (ORIGINAL, *recipe.forget.methods):  # a name stands for one variant in a report
                 tries.append(last["settings"].get(variant, {}))
             for own in tries:
                 finished = {(scale, variant): self._finished(scale, variant, own) for scale in scales}
@@ -273,7 +273,7 @@ class Pipeline:
         if kept:
             listed = ", ".join(f"{scale} {variant}" for scale, variant in kept)
             self.workspace.say(f"{'report':<13} {'':<12} kept     {listed}: finished before, with the same settings")
-            shown = [variant for variant in (*last["methods"], *recipe.forget.methods, *rows) if variant != ORIGINAL]
+            shown = [variant for variant in (*last["methods"], *recipe.forget.methods, *before) if variant != ORIGINAL]
             named = {variant for _, variant in (*asked, *kept)}
             methods = [variant for variant in dict.fromkeys(shown) if variant in named]
             if named <= {ORIGINAL, *recipe.forget.methods}:
@@ -285,16 +285,16 @@ class Pipeline:
 
     def _finished(self, scale: str, variant: str, own: dict[str, Any]) -> Output | None:
         """The evaluation of a variant with these settings of its own, if it is on disk."""
-        look = copy.copy(self)  # with what was read of the source
+        look = copy.copy(self)  # keeps what was read of the source
         forget = self.recipe.forget.model_copy(update={"settings": {**self.recipe.forget.settings, variant: own}})
         look.recipe = self.recipe.model_copy(update={"forget": forget})
         look._known, look._computes = {}, False
         try:
             return look.evaluation(scale, variant)
-        except DamnatioError:  # not finished, or no method that is known here
+        except DamnatioError:  # it is not finished, or its method is not known here
             return None
 
-    # --- what stages share ------------------------------------------------------------------------------------------
+    # --- shared by the stages -----------------------------------------------------------------------------------------
 
     @cached_property
     def _source(self) -> FaceSource:
@@ -302,7 +302,7 @@ class Pipeline:
 
     @cached_property
     def _content(self) -> Any:
-        """Read once a call: a folder of millions of images is listed for it, and every stage asks for the faces."""
+        """Read once per call: every stage asks for the faces, and a folder may list millions of images."""
         return self._source.fingerprint()
 
     @cached_property
@@ -356,11 +356,11 @@ class Pipeline:
 
 
 def _plain(settings: BaseModel) -> dict[str, Any]:
-    """As a key holds them. What is left unset is left out, so that a new optional setting makes no old output stale."""
+    """Settings as a key holds them. Unset settings are left out: so a new optional one makes no old output stale."""
     return settings.model_dump(mode="json", exclude=_NO_EFFECT, exclude_none=True)
 
 
 def _forget_section(report: dict[str, Any]) -> dict[str, Any]:
-    """Of the recipe in a report's manifest."""
+    """The methods and their settings in the recipe of a report's manifest."""
     forget = section_of(section_of(section_of(report, "settings"), "recipe"), "forget")
     return {"methods": forget.get("methods", []), "settings": forget.get("settings", {})}

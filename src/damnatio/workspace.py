@@ -1,19 +1,19 @@
-"""A run's folder: one numbered folder a stage, each output keyed by the content of what went in.
+"""A run's folder: one numbered folder per stage; the key of each output depends on the content of its inputs.
 
     runs/demo/
       1-faces/synthetic-5f2c9a10/       faces.parquet, pixels.npy, stage.json
       2-captures/all-0b7e44d1/          ...
-      report/                           what the last call computed, for people
+      report/                           the results of the last call, for people
 
 An output's key is a hash of the stage's settings, of the code that makes the output, and of the content of its inputs.
-So nothing is computed twice, nothing stale is read, and a changed setting makes a new output beside the old one. An
-output that is made again and comes out equal stops there: the stages after it see the same content.
+So nothing is computed twice, nothing stale is read, and a changed setting makes a new output beside the old one. If an
+output is made again and comes out equal, the stages after it see the same content and are not made again.
 
 An output is built in a `.partial-` folder and renamed when it is whole. So every output under a stage's folder is
-complete, and an interrupted one goes on where it stopped.
+complete, and an interrupted build goes on where it stopped.
 
-A finished output names the hash of each of its files. Whoever reads one asks for its path by `checked`, so that a file
-that was damaged, edited or swapped since is refused and never measured.
+The manifest of a finished output holds the hash of each file. Every reader gets a file's path from `checked`, which
+refuses a file that was damaged, edited or swapped since.
 """
 
 import fcntl
@@ -37,7 +37,7 @@ from damnatio.support.manifests import CACHES, CHECKPOINT, LOG, MANIFEST, manife
 
 LOCK = ".lock"
 FORMAT = 3
-"""of the manifest; part of every key, so that outputs of an older format stay where they are and are never read"""
+"""The format of the manifest. Every key depends on it, so outputs of an older format stay, and are never read."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Output:
 
     @cached_property
     def content(self) -> str:
-        """A hash of what the output holds, from its manifest: equal for equal results, however they were reached."""
+        """A hash of the output's files, from its manifest. Equal results have equal hashes, however they were made."""
         files = self.manifest["files"].items()
         return content_key({name: file["sha256"] for name, file in files if not name.endswith((LOG, *CACHES))})
 
@@ -69,8 +69,8 @@ class Workspace:
         self._lock = self._locked()
 
     def _locked(self) -> IO[str]:
-        """The lock, held. A process that leaves nothing behind deletes its lock, which another may just have opened:
-        that one is no lock any more."""
+        """Take the lock and return it. A process that leaves nothing behind deletes its lock. If this process had just
+        opened that file, it holds no lock and tries again."""
         path = self.folder / LOCK
         while True:
             try:
@@ -96,7 +96,7 @@ class Workspace:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Let go of the folder; one that this call made and that holds nothing goes away again."""
+        """Release the folder. A folder that this call made is deleted if it is empty."""
         with suppress(OSError):
             if os.listdir(self.folder) == [LOCK]:
                 for path in self._made:
@@ -112,9 +112,9 @@ class Workspace:
         build: Callable[[Path], None],
         code: Mapping[str, str] | None = None,
     ) -> Output:
-        """The output of `build` for these settings, inputs and code: the one on disk if there is one, else made now.
+        """The output of `build` for these settings, inputs and code: the output on disk, or else a new one.
 
-        `build` writes into a folder that may hold what an interrupted call left. `code` holds the digest of each module
+        `build` writes into a folder that may hold files of an interrupted call. `code` holds the digest of each module
         that `build` reaches.
         """
         wanted, key, final = self._place(stage, name, settings, inputs, code)
@@ -126,18 +126,18 @@ class Workspace:
         partial = final.with_name(f".partial-{final.name}")
         partial.mkdir(parents=True, exist_ok=True)
         started = time.monotonic()
-        if _key_of(partial) != key:  # else nothing but the renaming is left to do
+        if _key_of(partial) != key:  # otherwise only the renaming is left to do
             (partial / MANIFEST).unlink(missing_ok=True)
             try:
                 build(partial)
             except BaseException:
-                with suppress(OSError):  # of a folder that holds something
+                with suppress(OSError):  # a folder that holds something stays
                     partial.rmdir()
                     partial.parent.rmdir()
                 raise
             _finish(partial, wanted, key, time.monotonic() - started)
         (partial / CHECKPOINT).unlink(missing_ok=True)
-        if final.exists():  # without a manifest it is nobody's output
+        if final.exists():  # it has no manifest of this key, so it is no finished output
             shutil.rmtree(final)
         partial.rename(final)
         self.say(f"{stage:<13} {name:<12} {time.monotonic() - started:6.1f} s {final}")
@@ -151,7 +151,7 @@ class Workspace:
         inputs: Mapping[str, Output],
         code: Mapping[str, str] | None = None,
     ) -> Output | None:
-        """The output for these settings, inputs and code if it is on disk."""
+        """The output for these settings, inputs and code, if it is on disk."""
         _, key, final = self._place(stage, name, settings, inputs, code)
         return Output(final, key) if _key_of(final) == key else None
 
@@ -161,7 +161,7 @@ class Workspace:
         return [(name.removesuffix(f"-{manifest['key'][:8]}"), manifest) for name, manifest in found if manifest]
 
     def _reason(self, stage: str, name: str, wanted: Mapping[str, Any]) -> str:
-        """Why the last output of this name does not serve, or nothing if there is none."""
+        """Why the last output of this name cannot be reused; empty if there is none."""
         others = [manifest for known, manifest in self.finished(stage) if known == name]
         if not others:
             return ""
@@ -183,7 +183,7 @@ class Workspace:
         inputs: Mapping[str, Output],
         code: Mapping[str, str] | None,
     ) -> tuple[dict[str, Any], str, Path]:
-        """What an output is the result of, the key of that, and where the output lies."""
+        """The content of an output's key, the key itself, and the output's folder."""
         wanted = _wanted(stage, settings, inputs, code)
         key = content_key(wanted)
         return wanted, key, self.folder / stage / f"{name}-{key[:8]}"
@@ -196,7 +196,7 @@ class Workspace:
         build: Callable[[Path], None],
         code: Mapping[str, str] | None = None,
     ) -> Path:
-        """A folder of a fixed name for people: rebuilt whole when its inputs changed, swapped in at once."""
+        """A folder of a fixed name, for people. It is rebuilt whole when its inputs changed, and swapped in at once."""
         wanted = _wanted(name, settings, inputs, code)
         key, final = content_key(wanted), self.folder / name
         if _key_of(final) == key:
@@ -225,7 +225,7 @@ class Workspace:
 def _wanted(
     stage: str, settings: Mapping[str, Any], inputs: Mapping[str, Output], code: Mapping[str, str] | None
 ) -> dict[str, Any]:
-    """What the key of an output is the hash of."""
+    """The content of an output's key."""
     return {
         "format": FORMAT,
         "stage": stage,
@@ -241,8 +241,8 @@ def _key_of(folder: Path) -> str | None:
 
 
 def _finish(folder: Path, wanted: Mapping[str, Any], key: str, seconds: float) -> None:
-    """Write the manifest of an output that is whole: from then on its files are known by their hashes."""
-    for leftover in folder.glob(".*.tmp"):  # of a write that was killed
+    """Write the manifest of a whole output, with the hash of each file."""
+    for leftover in folder.glob(".*.tmp"):  # from a write that was killed
         leftover.unlink()
     files = {
         path.name: {"bytes": path.stat().st_size, "sha256": digest_of(path)}

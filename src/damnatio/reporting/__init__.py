@@ -1,1 +1,1 @@
-"""Stage 8: numbers to tables, figures and one page."""
+"""Stage 8: turns numbers into tables, figures and one page."""

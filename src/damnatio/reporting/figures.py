@@ -1,4 +1,4 @@
-"""The paper's figures, drawn from what the evaluation left."""
+"""The paper's figures, drawn from the outputs of the evaluation."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from damnatio.metrics.distributions import EDGES
 from damnatio.support.tables import Table
 
 FIGURE_FMR = 1e-3
-"""The operating point whose threshold the figure of distributions shows, as the paper's does."""
+"""The figure of distributions shows the threshold of this operating point, as the paper's figure does."""
 
 STYLE: Any = {
     "font.size": 8,
@@ -37,7 +37,7 @@ COLOURS = ["#222222", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#5
 
 @dataclass(frozen=True)
 class Drawn:
-    """What a figure needs of one evaluated model."""
+    """The data of one evaluated model that figures show."""
 
     scale: str
     title: str
@@ -56,7 +56,7 @@ _COLUMNS = [
 
 
 def distributions(models: Sequence[Drawn], folder: Path, name: str) -> None:
-    """Mated (solid) and non-mated (dashed) scores: a row a model, a column a comparison group."""
+    """Mated (solid) and non-mated (dashed) scores: one row per model, one column per group."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(11, 0.6 + 1.25 * len(models)), layout="constrained")
         axes = figure.subplots(len(models), len(_COLUMNS), sharex=True, squeeze=False)
@@ -94,7 +94,7 @@ def _threshold(curves: Table) -> float | None:
 
 
 def _density(counts: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Counts as a density, smoothed over some bins: few comparisons must not look like a comb."""
+    """Counts as a density. It is smoothed over some bins, so that few comparisons do not look like a comb."""
     centres = (EDGES[1:] + EDGES[:-1]) / 2
     total = counts.sum()
     if total == 0:
@@ -106,7 +106,7 @@ def _density(counts: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np
 
 
 def det(models: Sequence[Drawn], folder: Path) -> None:
-    """Rates over the whole operating range: 1:1 above, 1:N below, a panel a group; scales by line style."""
+    """Rates over the whole operating range: 1:1 above, 1:N below, one panel per group, one line style per scale."""
     panels = [
         ("1:1", ("R", "T", "Ftr-Ftr", "Ftr-Fev", "Fev-Fev"), "FMR", "TMR"),
         ("1:N", ("R", "T", "Ftr", "Fev"), "FPIR", "TPIR"),
@@ -163,7 +163,7 @@ def capture_pairs(pairs: Sequence[Example], threshold: float, folder: Path) -> N
 
 
 def contact_sheet(rows: Sequence[tuple[str, Images]], path: Path) -> None:
-    """Identities as rows, their images as columns."""
+    """One row per identity, one column per image."""
     from PIL import Image, ImageDraw
 
     size = rows[0][1].shape[1]

@@ -1,4 +1,4 @@
-"""One table, four forms: Markdown, CSV, LaTeX (booktabs) and the terminal."""
+"""A table for people in four forms: Markdown, CSV, LaTeX (booktabs) and the terminal."""
 
 import csv
 import io
@@ -9,7 +9,7 @@ from typing import Any
 
 DOUBT, FEW = "†", "°"
 GAP = 2
-"""between two columns of a terminal's table"""
+"""spaces between two columns of a table on a terminal"""
 TIE = 0.002
 """Values within this margin of the best are best as well, as in the paper's tables."""
 
@@ -19,7 +19,7 @@ class Cell:
     value: float | int | str
     best: bool = False
     marks: str = ""
-    """what to hold against the value: `DOUBT`, `FEW`"""
+    """reasons to doubt the value: `DOUBT`, `FEW`"""
 
     @property
     def text(self) -> str:
@@ -32,8 +32,8 @@ class Cell:
 
 @dataclass
 class Grid:
-    """A table for people: `spans` groups the columns under a common heading, `breaks` says before which rows a
-    section begins and what it is called."""
+    """A table for people: `spans` holds the heading and the number of columns of each group of columns; `breaks` holds
+    the title of each section by the number of its first row."""
 
     name: str
     caption: str
@@ -44,7 +44,7 @@ class Grid:
     notes: list[str] = field(default_factory=list)
 
     def flat_header(self) -> list[str]:
-        """One header row: each column with its group's heading before it."""
+        """One header row: the heading of its group comes before the name of each column."""
         if not self.spans:
             return self.header
         groups = [title for title, width in self.spans for _ in range(width)]
@@ -88,35 +88,35 @@ class Grid:
         return "\n".join([*lines, r"\end{table*}"]) + "\n"
 
     def terminal(self, width: int) -> list[Any]:
-        """As many tables as it takes to show every column whole on a terminal of this width: one or more a group."""
+        """The tables that show every column whole on a terminal of this width: one or more per group of columns."""
         titles = [title for title, _ in self.spans[1:]] or [""]
         counts = [count for _, count in self.spans[1:]] or [len(self.header) - 1]
         tables, start = [], 1
         for title, count in zip(titles, counts, strict=True):
             caption = f"{self.caption}, {title}" if title else self.caption
-            for part in self._parts(range(start, start + count), width):
-                tables.append(self._table(caption, part))
+            for chunk in self._chunks(range(start, start + count), width):
+                tables.append(self._table(caption, chunk))
                 caption = f"... {title}".rstrip()
             start += count
         return tables
 
-    def _parts(self, columns: range, width: int) -> list[list[int]]:
-        """The columns by the tables that hold them, as even as they can be where one is too narrow for all."""
+    def _chunks(self, columns: range, width: int) -> list[list[int]]:
+        """The columns of each table. If one table cannot hold them all, the tables get as even a number as possible."""
         room = max(width - self._width(0), 1)
         wanted = [GAP + self._width(column) for column in columns]
         for number in range(1, len(columns) + 1):
             each = -(-len(columns) // number)
             places = [range(start, min(start + each, len(columns))) for start in range(0, len(columns), each)]
-            if all(sum(wanted[place] for place in part) <= room for part in places):
+            if all(sum(wanted[place] for place in chunk) <= room for chunk in places):
                 break
-        return [[columns[place] for place in part] for part in places]
+        return [[columns[place] for place in chunk] for chunk in places]
 
     def _width(self, column: int) -> int:
         words = [_mark(row[column], "{}") for row in self.rows] + self.header[column].split()
         return max(map(len, words), default=0)
 
     def _table(self, caption: str, columns: Sequence[int]) -> Any:
-        """Lines of text and no table of rich's, in which the title of a section would widen the first column."""
+        """A table as lines of text: in a table of rich, the title of a section would widen the first column."""
         from rich.text import Text
 
         shown = [0, *columns]
@@ -134,7 +134,7 @@ class Grid:
         return text
 
     def _line(self, words: Sequence[tuple[str, str]], columns: Sequence[int]) -> Any:
-        """Words and their styles, each under the heading of its column: the first on the left, the others right."""
+        """One line of words, each with its style: the first column is aligned to the left, the others to the right."""
         from rich.text import Text
 
         line = Text()
@@ -148,7 +148,7 @@ class Grid:
 
 
 def best_of(values: Sequence[float], higher: bool) -> list[bool]:
-    """Which values are best, ties within the margin included."""
+    """Whether each value is best; a value within the margin of the best is best as well."""
     known = [value for value in values if not math.isnan(value)]
     if not known:
         return [False] * len(values)

@@ -1,7 +1,7 @@
-"""The paper's Fig. 4: each forget loss minimised for real on the unit sphere in three dimensions.
+"""The paper's Fig. 4: each forget loss is minimised for real on the unit sphere in three dimensions.
 
-The map is azimuthal: the centre of a panel is where the forget images start, distance from it is the angle, the dashed
-circle is a right angle away and the outer one the antipode. Other identities sit on the dashed circle.
+The map is azimuthal. The forget images start at the centre of a panel, and the distance from the centre is the angle.
+The dotted circle is a right angle away, the outer circle is the antipode. Other identities sit on the dotted circle.
 """
 
 import math
@@ -22,10 +22,10 @@ from damnatio.methods.base import Context, ForgetBatch, ForgetSet
 from damnatio.reporting.figures import STYLE, save
 
 ON_THE_SPHERE = ("CURE", "NG+", "PD", "HD", "CP", "EC", "OF", "GA")
-"""The methods that can be drawn: they move forget images, and eight of them in three dimensions are enough."""
+"""The methods that can be drawn: they move forget images, and need no more than eight images in three dimensions."""
 IMAGES, OTHERS, STEPS = 8, 6, 250
 SETTINGS = {"CURE": {"clusters": 3}}
-"""what eight images in three dimensions ask for beyond the defaults"""
+"""settings other than the defaults that eight images in three dimensions need"""
 
 
 def paths_of(name: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -56,7 +56,7 @@ def paths_of(name: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         optimiser.zero_grad()
         if loss.requires_grad:
             loss.backward()  # type: ignore[no-untyped-call]
-            torch.nn.utils.clip_grad_norm_([points], 0.035)  # equal steps, whatever the scale of the loss
+            torch.nn.utils.clip_grad_norm_([points], 0.035)  # equal steps, however large the loss is
             optimiser.step()
             with torch.no_grad():
                 points.copy_(F.normalize(points, dim=1))
@@ -64,7 +64,7 @@ def paths_of(name: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
 
 def flat(points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The azimuthal map: direction kept, distance from the centre the angle to the pole."""
+    """The azimuthal map: it keeps the direction, and the distance from the centre is the angle to the pole."""
     angle = np.arccos(np.clip(points[..., 2:], -1, 1))
     plane = points[..., :2]
     length = np.linalg.norm(plane, axis=-1, keepdims=True)
@@ -72,7 +72,7 @@ def flat(points: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def mechanisms(methods: Sequence[str], folder: Path) -> None:
-    """One panel a method: where one identity's images go."""
+    """Draw how one identity's images move, one panel per method."""
     rng = np.random.default_rng(0)
     columns = min(len(methods), 5)
     rows = math.ceil(len(methods) / columns)
@@ -92,7 +92,9 @@ def mechanisms(methods: Sequence[str], folder: Path) -> None:
                 axis.plot(*dots.T, ".", color=mpl.colormaps["Greys"](0.45 + 0.06 * place), ms=2.5)
             tracks = flat(paths)
             lines = tracks.copy()
-            lines[1:][np.linalg.norm(np.diff(tracks, axis=0), axis=2) > 1] = np.nan  # past the antipode: no line across
+            lines[1:][np.linalg.norm(np.diff(tracks, axis=0), axis=2) > 1] = (
+                np.nan
+            )  # no line across the panel for a path that passes the antipode
             axis.plot(lines[..., 0], lines[..., 1], "-", color="#b3392f", lw=0.5, alpha=0.5)
             axis.plot(*tracks[0].T, ".", color="#e8a39d", ms=4)
             axis.plot(*tracks[-1].T, "o", color="#b3392f", ms=4)

@@ -94,7 +94,15 @@ def write_report(
         illustrations.append(Illustration("mechanism", "Mechanism of each forget loss, on the unit sphere", caption))
     found = findings.judge([(results, warnings)])
     write_atomically(folder / "findings.md", findings.markdown(found))
-    write_page(recipe, Results(results, warnings, titles), warnings, grids, illustrations, found, folder)
+    write_page(
+        recipe,
+        results=Results(results, warnings, titles),
+        warnings=warnings,
+        grids=grids,
+        illustrations=illustrations,
+        found=found,
+        folder=folder,
+    )
 
 
 def headings(recipe: Recipe) -> dict[str, str]:
