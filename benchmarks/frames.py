@@ -56,9 +56,8 @@ def main() -> None:
     parser.add_argument("--naive-targets", type=int, default=3)
     o = parser.parse_args()
     class_vectors = F.normalize(torch.randn(o.class_vectors, o.dim, generator=torch.Generator().manual_seed(0)), dim=1)
-    print(
-        f"{o.targets:,} targets against {o.class_vectors:,} class vectors at d = {o.dim}, {torch.get_num_threads()} threads\n"
-    )
+    sizes = f"{o.targets:,} targets against {o.class_vectors:,} class vectors at d = {o.dim}"
+    print(f"{sizes}, {torch.get_num_threads()} threads\n")
     print(f"{'frame':<14} {'time':>10} {'stored':>10} {'peak':>8} {'coherence':>10} {'to class':>9}   note")
 
     def line(name: str, seconds: float, stored: float, frame: Tensor, note: str) -> None:

@@ -217,7 +217,7 @@ def changed_onnx(rng: Random, seeds: Sequence[bytes]) -> bytes:
 
 
 def _reshape(rng: Random, model: Any) -> None:
-    """Change whole numbers of the graph, which are shapes and places; some become huge."""
+    """Change one whole number of the graph, a shape or a place; it may become huge."""
     constants = [attribute.t for node in model.graph.node for attribute in node.attribute if attribute.HasField("t")]
     whole = [t for t in (*model.graph.initializer, *constants) if t.data_type == 7 and len(t.raw_data) >= 8]
     if whole:

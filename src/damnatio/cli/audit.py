@@ -106,7 +106,7 @@ def _compare(options: argparse.Namespace, chosen: "list[Stored]") -> int:
 
 
 def _results(run: Path, model: "Stored") -> "list[tuple[Path, Table]]":
-    """What the run says of a model: the results of its evaluation, and the rows of the report, which people read."""
+    """The numbers of a model in a run: the results of its evaluation, and the rows of the report, which people read."""
     from damnatio.reporting.report import RESULTS, read_report
     from damnatio.support.tables import Table
 

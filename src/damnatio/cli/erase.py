@@ -1,4 +1,4 @@
-"""The verb `erase`: an erasure request, from paths alone."""
+"""The verb `erase`: an erasure request, which needs only paths."""
 
 import argparse
 from pathlib import Path

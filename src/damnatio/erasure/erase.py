@@ -1,4 +1,4 @@
-"""An erasure request, from paths alone: a model in service, the people to forget, faces to retain.
+"""An erasure request, which needs only paths: a model in service, the people to forget, faces to retain.
 
 The request becomes a recipe and runs through the same stages as any other. This module decides what the recipe needs
 and the request leaves open, from what the sources hold: a development and a test set, their sizes, the schedule, and
@@ -54,7 +54,7 @@ class _Request:
 
 @dataclass(frozen=True)
 class Erased:
-    """What an erasure left."""
+    """The outcome of an erasure."""
 
     files: list[Path]
     """the altered models, in the format that the model came in; each has its card beside it"""

@@ -1,4 +1,4 @@
-"""What the heads share: one unit class vector per identity, the cosines to them, and the softmax with a margin."""
+"""The base of all heads: one unit class vector per identity, the cosines to them, and the softmax with a margin."""
 
 from abc import ABC, abstractmethod
 

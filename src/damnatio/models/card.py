@@ -19,7 +19,7 @@ CARD = "card.json"
 
 
 class Card(BaseModel):
-    """What goes with the weights. The network is fed (x - mean) / deviation of values 0 to 255, as `colour`."""
+    """The card of a model. The network is fed (x - mean) / deviation of values 0 to 255, as `colour`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -1,4 +1,4 @@
-"""What of a recipe can only be settled with torch: the names of parts, the settings of methods, the weights of f*, and
+"""The checks of a recipe that need torch: the names of parts, the settings of methods, the weights of f*, and
 where a network can be cut. `recipe.files` imports this module when it composes a recipe, and not before."""
 
 from pathlib import Path

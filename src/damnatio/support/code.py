@@ -1,4 +1,4 @@
-"""What code a result depends on: the modules that a stage imports, near or far, found by reading their source.
+"""The code that a result depends on: the modules that a stage imports, near or far, found by reading their source.
 
 A stage's key holds the digest of each module that its build reaches. Comments, docstrings and layout do not count: the
 digest is taken of the parsed code. A file that lies beside a reached module and is no module itself, such as the
@@ -75,7 +75,7 @@ def digest_of_file(file: Path, home: Path = HOME) -> dict[str, str]:
 
 
 def imported_by(tree: ast.AST) -> Iterator[str]:
-    """The modules of this package that the code imports anywhere, other than for type checkers alone."""
+    """The modules of this package that the code imports anywhere, except imports only for type checkers."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
             for other in node.orelse:
@@ -103,7 +103,7 @@ def _read(file: Path) -> tuple[str, tuple[str, ...]]:
 
 
 def _without_docstrings(tree: ast.Module) -> ast.Module:
-    """The code alone. A string that stands as a statement is a docstring, or documents the name above it."""
+    """The code without docstrings. A string that stands as a statement is a docstring, or describes the name above."""
     for node in ast.walk(tree):
         for name in ("body", "orelse", "finalbody"):
             block = getattr(node, name, None)
