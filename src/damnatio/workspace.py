@@ -85,7 +85,7 @@ class Workspace:
             except BlockingIOError:
                 lock.close()
                 raise DamnatioError(
-                    f"Another process is working in {self.folder}: wait for it, or name another folder with --run."
+                    f"Another process is working in {self.folder}: wait for it, or name another folder."
                 ) from None
             with suppress(FileNotFoundError):
                 if os.path.samestat(path.stat(), os.fstat(lock.fileno())):

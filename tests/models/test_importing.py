@@ -12,11 +12,12 @@ from torch.nn import functional as F
 
 from damnatio.backbones.cutting import cut
 from damnatio.embedding import embed
-from damnatio.models.card import load_card
-from damnatio.models.importing import content_of, import_model
-from damnatio.models.store import load_backbone, new_backbone, put_tensors
+from damnatio.models.card import Card
+from damnatio.models.exporting import export, load_card
+from damnatio.models.importing import content_of, import_model, resolved
+from damnatio.models.store import load_backbone, new_backbone, put_tensors, save_model
 from damnatio.pipeline import Pipeline
-from damnatio.recipe.files import load
+from damnatio.recipe.files import load, model_settings
 from damnatio.recipe.schema import ModelSettings
 from damnatio.support.errors import DamnatioError
 from damnatio.workspace import Workspace
@@ -198,3 +199,17 @@ def test_onnx_model_of_another_size_is_reported_with_both_sizes(tmp_path: Path) 
     exported("iresnet-tiny", 48, 16, tmp_path / "f.onnx", traced=False)
     with pytest.raises(DamnatioError, match=r"takes images of 48 pixels, and the faces have 32: set faces.size=48"):
         import_model(ModelSettings(weights=tmp_path / "f.onnx"), 32)
+
+
+def test_exported_graph_is_imported_as_a_graph_whatever_its_card_says(tmp_path: Path) -> None:
+    """The card of an exported network names the backbone that it was, and the file holds a graph."""
+    backbone = new_backbone("iresnet-tiny", 32, 16).eval()
+    export(backbone, Card(backbone="iresnet-tiny", dim=16, size=32), tmp_path / "tiny.onnx")
+    settings = model_settings(tmp_path / "tiny.onnx")
+    assert resolved(settings).backbone == "onnx"
+    network, card = import_model(settings)
+    assert card.backbone == "onnx"
+    folder = tmp_path / "kept"
+    folder.mkdir()
+    save_model(network, None, card, folder)
+    assert load_backbone(folder)[1].backbone == "onnx"

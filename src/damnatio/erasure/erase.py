@@ -84,7 +84,9 @@ def erase(
     processor and none on a GPU; `none`: all of the network is trained.
     """
     request = _Request(model, people, retain, method, development, test, freeze, resize, overrides)
-    settings = model_settings(model, [override for override in overrides if override.startswith("model.")])
+    settings = model_settings(
+        model, [override for override in overrides if override.startswith(("model.", "plugins="))]
+    )
     network, card = import_model(settings)
     suffix = weights_file(settings).suffix
     faces = _faces(request, card)

@@ -57,7 +57,7 @@ def import_model(settings: ModelSettings, size: int | None = None) -> tuple[nn.M
         backbone = new_backbone(card.backbone, card.size, card.dim)
         put_tensors(backbone, fill_counters(state, backbone.state_dict()), path, name=card.backbone)
     if given is not None:
-        card = given.model_copy(update={"size": card.size, "parity": card.parity})
+        card = given.model_copy(update={"backbone": card.backbone, "size": card.size, "parity": card.parity})
         origin = f"{origin}, {given.origin}" if given.origin else origin
     return backbone.to(device()).eval(), card.fed_as(settings).model_copy(update={"origin": origin, "sha256": ""})
 
@@ -66,10 +66,10 @@ def resolved(settings: ModelSettings, size: int | None = None) -> ModelSettings:
     """The settings with the backbone and the dimension of the weights. A recipe that states others is an error."""
     path = weights_file(settings)
     given, stated = _given_card(path), settings.model_fields_set
-    if given is not None:
-        found = given.backbone, given.dim
-    elif path.suffix in GRAPHS:
+    if path.suffix in GRAPHS:  # whatever a card says: the network is the graph
         found = ONNX, embedding_size(path)
+    elif given is not None:
+        found = given.backbone, given.dim
     elif "backbone" in stated:
         found = settings.backbone, settings.dim
     else:

@@ -37,10 +37,7 @@ def compose(content: dict[str, Any], source: str | Path, overrides: Sequence[str
     before = _source_of(content)
     for override in overrides:
         _override(content, override)
-    plugins = content.get("plugins")
-    if isinstance(plugins, list) and all(isinstance(plugin, str) for plugin in plugins):  # else an error below
-        for plugin in plugins:
-            _import_file(Path(plugin))
+    _import_plugins(content.get("plugins"))
     chosen = _source_of(content)
     if chosen is not None:
         kind = SOURCES.get(chosen).Settings
@@ -52,6 +49,13 @@ def compose(content: dict[str, Any], source: str | Path, overrides: Sequence[str
     from damnatio.recipe.checks import settled  # needs torch
 
     return settled(recipe, source)
+
+
+def _import_plugins(plugins: Any) -> None:
+    """Import the files that a recipe names; anything but a list of names is left to the checks of the recipe."""
+    if isinstance(plugins, list) and all(isinstance(plugin, str) for plugin in plugins):
+        for plugin in plugins:
+            _import_file(Path(plugin))
 
 
 def _source_of(content: Mapping[str, Any]) -> str | None:
@@ -76,10 +80,13 @@ def _without_old_source(
 
 
 def model_settings(weights: Path, overrides: Sequence[str] = (), **given: Any) -> ModelSettings:
-    """Settings of the weights in a file or folder, without a recipe; `given` ones, and `model.key=value` overrides."""
+    """Settings of the weights in a file or folder, without a recipe; `given` ones, and `model.key=value` overrides.
+
+    An override `plugins=[FILE]` imports the file that has the network's code."""
     content: dict[str, Any] = {}
     for override in overrides:
         _override(content, override)
+    _import_plugins(content.pop("plugins", None))
     foreign = [section for section in content if section != "model"]
     if foreign:
         raise DamnatioError(f"--set {foreign[0]}: there is a model here and no recipe; set model.key=value.")

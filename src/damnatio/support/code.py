@@ -22,8 +22,8 @@ WITHOUT_EFFECT = (
     *(f"damnatio.support.{name}" for name in ("code", "errors", "manifests", "progress", "registry")),
 )
 """Modules that cannot change a result: sentences, progress lines, hashes, the look-up of names, and the recipe, whose
-settings are in the key by their values. A module that is missing here costs a computation; one too many would be a
-lie."""
+settings are in the key by their values. A module that is missing here costs a computation; one too many would
+let a stale result be reused."""
 
 
 def digests(roots: Iterable[str], home: Path = HOME) -> dict[str, str]:
