@@ -12,8 +12,8 @@ from torch.nn import functional as F
 
 from damnatio.backbones.cutting import cut
 from damnatio.embedding import embed
-from damnatio.models.card import Card
-from damnatio.models.exporting import export, load_card
+from damnatio.models.card import Card, load_card
+from damnatio.models.exporting import export
 from damnatio.models.importing import content_of, import_model, resolved
 from damnatio.models.store import load_backbone, new_backbone, put_tensors, save_model
 from damnatio.pipeline import Pipeline
