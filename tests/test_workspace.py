@@ -324,12 +324,12 @@ def open_elsewhere(folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", OPEN, str(folder)], capture_output=True, text=True, check=False)
 
 
-def test_second_process_in_the_folder_is_told_to_wait(workspace: Workspace) -> None:
+def test_second_process_in_the_folder_is_asked_to_wait(workspace: Workspace) -> None:
     done = open_elsewhere(workspace.folder)
     assert done.returncode == 2
     assert "Another process is working in" in done.stdout
     assert str(workspace.folder) in done.stdout
-    assert "--run" in done.stdout
+    assert "name another folder" in done.stdout
 
 
 def test_folder_is_free_again_when_the_first_process_is_done(workspace: Workspace) -> None:
