@@ -344,15 +344,18 @@ class Pipeline:
     ) -> Output:
         """A stage asked for twice in one call is looked up once, so that it is announced once. `parts` holds the code
         that `build` chooses by name."""
+        if (stage, name) in self._known:
+            return self._known[stage, name]
         code = behind(build) | dict(parts or {})
-        if not self._computes:
-            found = self.workspace.find(stage, name, settings, inputs, code)
-            if found is None:
-                raise DamnatioError(f"{stage} {name} is not finished.")
-            return found
-        if (stage, name) not in self._known:
-            self._known[stage, name] = self.workspace.stage(stage, name, settings, inputs, build, code)
-        return self._known[stage, name]
+        found = (
+            self.workspace.stage(stage, name, settings, inputs, build, code)
+            if self._computes
+            else self.workspace.find(stage, name, settings, inputs, code)
+        )
+        if found is None:
+            raise DamnatioError(f"{stage} {name} is not finished.")
+        self._known[stage, name] = found
+        return found
 
 
 def _plain(settings: BaseModel) -> dict[str, Any]:
