@@ -143,14 +143,18 @@ class Pipeline:
                 self.workspace.say,
             )
 
-        common = {k: v for k, v in _plain(recipe.forget).items() if k not in ("scales", "methods", "settings")}
+        elsewhere = ("scales", "methods", "settings", "retain")  # the variant's settings hold the retain term
+        common = {k: v for k, v in _plain(recipe.forget).items() if k not in elsewhere}
+        own = _plain(settings)
+        if own.get("retain") == "classify":  # outputs older than the choice have no word for it
+            del own["retain"]
         return self._stage(
             "5-forget",
             f"{scale}-{variant}",
             {
                 "scale": scale,
                 "forget": common,
-                "method": _plain(settings),
+                "method": own,
                 "seed": recipe.seed,
             },
             inputs,

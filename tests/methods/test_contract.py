@@ -1,7 +1,8 @@
 """What every registered method must keep, whoever wrote it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ from damnatio.cli.main import main
 from damnatio.forgetting import forgetting_job
 from damnatio.heads.base import Head
 from damnatio.methods import METHODS
-from damnatio.methods.base import Context, ForgetBatch, Method, RetainBatch
+from damnatio.methods.base import Context, Embedded, ForgetBatch, Method, RetainBatch
 from damnatio.pipeline import Pipeline
 from damnatio.recipe.files import load
 from damnatio.support.errors import DamnatioError
@@ -132,6 +133,84 @@ def test_a_resumed_training_goes_on_as_if_nothing_had_been(name: str, pipeline: 
     assert all(torch.equal(once[key], twice[key]) for key in once)
     after = whole.job.forgetting.original.state_dict()
     assert all(torch.equal(frozen[key], after[key]) for key in frozen), "the frozen f* is untouched"
+
+
+@pytest.mark.cli
+def test_distillation_starts_at_zero_and_resumes(pipeline: Pipeline, tmp_path: Path) -> None:
+    """With BatchNorm frozen, f is f* before the first step: the term is zero there, and not after it."""
+    words = ["forget.methods=[]", "forget.batch_norm=frozen", "forget.settings.HD-distil={method: HD, retain: distil}"]
+    other = Pipeline(load("demo", [*TINY, *words]), pipeline.workspace)
+    whole = loop_of(other, "HD-distil", tmp_path / "whole")
+    whole.begin()
+    head = whole.job.head.weight.detach().clone()
+    terms = [whole._step(step, whole.batches[step])["retain"] for step in range(3)]
+    assert terms[0] == pytest.approx(0, abs=1e-5)
+    assert min(terms[1:]) > 1e-4
+    assert torch.equal(whole.job.head.weight, head), "distillation needs no head"
+    first = loop_of(other, "HD-distil", tmp_path / "halves")
+    first.begin()
+    first._step(0, first.batches[0])
+    first._save(1)
+    second = loop_of(other, "HD-distil", tmp_path / "halves")
+    assert second.begin() == 1
+    for step in (1, 2):
+        second._step(step, second.batches[step])
+    once, twice = states(whole), states(second)
+    assert all(torch.equal(once[key], twice[key]) for key in once)
+
+
+@pytest.mark.cli
+def test_the_loop_gives_each_batch_the_frozen_embeddings_that_it_needs(pipeline: Pipeline, tmp_path: Path) -> None:
+    words = ["forget.methods=[]", "forget.settings.HD-distil={method: HD, retain: distil}"]
+    other = Pipeline(load("demo", [*TINY, *words]), pipeline.workspace)
+    for name, expected in (("HD", (False, False)), ("HD-distil", (True, False)), ("CURE", (True, True))):
+        loop = loop_of(other, name, tmp_path / name)
+        assert loop.job.forgetting is not None
+        method = loop.job.forgetting.method
+        seen: list[Embedded] = []
+        for term in ("retain_loss", "forget_loss"):
+            object.__setattr__(method, term, _noted(getattr(method, term), seen))
+        loop.begin()
+        loop._step(0, loop.batches[0])
+        assert tuple(batch.frozen is not None for batch in seen) == expected, name
+        assert all(batch.frozen is None or batch.frozen.shape == batch.unit.shape for batch in seen)
+
+
+def _noted(loss: Callable[..., torch.Tensor], seen: list[Embedded]) -> Callable[..., torch.Tensor]:
+    """The loss, which also notes the batches that it gets."""
+
+    def run(batch: Embedded, head: Head) -> torch.Tensor:
+        seen.append(batch)
+        return loss(batch, head)
+
+    return run
+
+
+@pytest.mark.cli
+def test_the_paper_retain_term_has_the_key_of_outputs_that_know_no_other(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def key(*words: str, variant: str = "HD") -> dict[str, Any]:
+        asked = Pipeline(load("demo", [*TINY, "forget.methods=[]", *words]), pipeline.workspace)
+        settings: list[dict[str, Any]] = []
+        stage = asked._stage
+
+        def spy(name: str, *rest: Any) -> Any:
+            if name != "5-forget":
+                return stage(name, *rest)
+            settings.append(rest[1])
+            return None
+
+        monkeypatch.setattr(asked, "_stage", spy)
+        asked.altered("S1", variant)
+        return settings[0]
+
+    plain = key()
+    assert "retain" not in plain["forget"]
+    assert "retain" not in plain["method"]
+    assert key("forget.retain=classify") == key("forget.settings.HD.retain=classify") == plain
+    assert key("forget.retain=distil") == key("forget.settings.HD.retain=distil") != plain
+    assert key("forget.retain=distil", variant="CURE") == key(variant="CURE"), "CURE has a term of its own"
 
 
 OUTSIDE = '''

@@ -21,7 +21,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from damnatio.heads.base import Head
-from damnatio.recipe.schema import Recipe, Section
+from damnatio.recipe.schema import Recipe, RetainTerm, Section
 from damnatio.recipe.sentences import validated
 from damnatio.support.errors import DamnatioError
 
@@ -33,6 +33,7 @@ class MethodSettings(Section):
     lr: float = Field(1e-3, gt=0)
     lambda_retain: float = Field(1.0, ge=0)
     lambda_forget: float = Field(1.0, ge=0)
+    retain: RetainTerm | None = Field(None, description="the retain term; unset: forget.retain")
 
 
 class ForgetSet:
@@ -62,7 +63,7 @@ class Embedded:
     raw: Tensor
     unit: Tensor
     frozen: Tensor | None
-    """f*(x), if the method asked for it"""
+    """f*(x), if the method or its retain term needs it"""
 
 
 @dataclass(frozen=True)
@@ -115,8 +116,25 @@ class Method(nn.Module, ABC):
     def begin_epoch(self, epoch: int, context: Context) -> None:
         """Called before the first step of each epoch."""
 
+    @property
+    def distils(self) -> bool:
+        """Whether the retain term is the distance to f*(x), which each retain batch must hold then."""
+        return bool(self.settings.retain == "distil")
+
     def retain_loss(self, batch: RetainBatch, head: Head) -> Tensor:
-        """The term that keeps everybody else recognised: f*'s own classification loss unless a method overrides it."""
+        """The term that keeps everybody else recognised:
+
+            classify:  the head's loss on the labels (the paper, III-C)
+            distil:    1/N sum_i (1 - <f(x_i), f*(x_i)>)
+
+        A method that overrides this has a retain term of its own, and the setting `retain` does not apply to it."""
+        if self.distils:
+            assert batch.frozen is not None
+            return (1 - (batch.unit * batch.frozen).sum(dim=1)).mean()
+        return self.classification_loss(batch, head)
+
+    def classification_loss(self, batch: RetainBatch, head: Head) -> Tensor:
+        """The retain term `classify`: f*'s own loss unless a method overrides it."""
         loss: Tensor = head(batch.raw, batch.labels)
         return loss
 
@@ -126,10 +144,18 @@ class Method(nn.Module, ABC):
 
 
 def method_settings(recipe: Recipe, variant: str, source: str | Path = "") -> "MethodSettings":
-    """The hyper-parameters of a variant: the defaults of its method, changed as the recipe says."""
+    """The hyper-parameters of a variant: the defaults of its method, changed as the recipe says. What the variant
+    leaves unset and `forget` sets for all is filled in here, and nowhere else."""
     from damnatio.methods import METHODS
 
     given = {"method": variant, **recipe.forget.settings.get(variant, {})}
-    return validated(
-        METHODS.get(str(given["method"])).Settings, given, source or recipe.name, f"forget.settings.{variant}"
-    )
+    kind, place = METHODS.get(str(given["method"])), f"forget.settings.{variant}"
+    settings = validated(kind.Settings, given, source or recipe.name, place)
+    if kind.retain_loss is not Method.retain_loss:
+        if settings.retain is not None:
+            raise DamnatioError(
+                f"Recipe {source or recipe.name}: {place}.retain: {settings.method} has a retain term of its own, and "
+                "neither 'classify' nor 'distil' replaces it: leave 'retain' unset."
+            )
+        return settings
+    return settings.model_copy(update={"retain": settings.retain or recipe.forget.retain})

@@ -26,7 +26,8 @@ class Cure(Method):
 
     l(x) is the K-means cluster of the image among the forget embeddings; phi(k) is the cluster farthest from k. The
     clusters are computed again every `refresh` epochs from the model in training. phi uses the raw centroids, the
-    softmax the normalised ones. The weights, T, K and the interval are our choices.
+    softmax the normalised ones. The weights, T, K and the interval are our choices. The retain term is CURE's own:
+    `retain` does not apply.
     """
 
     class Settings(MethodSettings):
@@ -70,7 +71,7 @@ class Cure(Method):
     def retain_loss(self, batch: RetainBatch, head: Head) -> Tensor:
         assert batch.frozen is not None
         loss: Tensor = self.settings.distil * (batch.unit - batch.frozen).square().sum(dim=1).mean()
-        return loss + super().retain_loss(batch, head) if self.settings.classify else loss
+        return loss + self.classification_loss(batch, head) if self.settings.classify else loss
 
     def forget_loss(self, batch: ForgetBatch, head: Head) -> Tensor:
         assert batch.frozen is not None

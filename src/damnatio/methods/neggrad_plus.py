@@ -33,7 +33,9 @@ class NegGradPlus(Method):
         logit_scale: float = Field(64.0, gt=0, description="the factor s of the cosines")
         margin: float = Field(0.4, ge=0)
         train_vectors: bool = Field(True, description="whether the extra class vectors are trained")
-        vectors_in_retain: bool = Field(True, description="whether the retain softmax includes the extra class vectors")
+        vectors_in_retain: bool = Field(
+            True, description="whether the softmax of `retain: classify` includes the extra class vectors"
+        )
 
     title = "NegGrad+"
     reference = "Kurmanji et al., NeurIPS 2023"
@@ -50,9 +52,9 @@ class NegGradPlus(Method):
         with torch.no_grad():
             self.vectors.copy_(mean_directions(units, identities, len(self.vectors)))
 
-    def retain_loss(self, batch: RetainBatch, head: Head) -> Tensor:
+    def classification_loss(self, batch: RetainBatch, head: Head) -> Tensor:
         if not self.settings.vectors_in_retain:
-            return super().retain_loss(batch, head)
+            return super().classification_loss(batch, head)
         cosines = torch.cat([head.cosines(batch.raw), self._cosines(batch.unit)], dim=1)
         margined = head.margins(cosines, batch.raw.norm(dim=1), batch.labels)
         return F.cross_entropy(head.logit_scale * margined, batch.labels)

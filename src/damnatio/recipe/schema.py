@@ -13,6 +13,8 @@ Images = Annotated[int, Field(ge=1, le=65_536)]
 """a number of images that are held in memory at once"""
 Name = Annotated[str, Field(pattern=r"^[\w.+-]+$")]
 """a name that can be part of a file's name"""
+RetainTerm = Literal["classify", "distil"]
+"""how a method keeps everybody else recognised: by the head's loss, or by the distance to f*(x)"""
 MAX_SIDE = 512
 """the longest side of an aligned crop, in pixels"""
 
@@ -109,6 +111,9 @@ class ForgetSettings(Optimisation):
     methods: list[Name] = ["CURE", "NG+", "PD", "HD", "CP", "EC", "OF"]
     settings: dict[str, dict[str, Any]] = Field(
         {}, description="by method; `method: OF` under another name adds a variant"
+    )
+    retain: RetainTerm = Field(
+        "classify", description="the retain term: the head's loss (III-C), or the mean of 1 - cos to f*(x)"
     )
     identities_per_batch: Images = 8
     images_per_identity: Images = Field(8, ge=2)

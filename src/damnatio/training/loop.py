@@ -189,9 +189,10 @@ class _Loop:
         if forgetting is None:
             return job.head(raw, labels), {}
         method, unit, frozen = forgetting.method, F.normalize(raw, dim=1), None
-        if method.frozen_model:
+        if method.frozen_model or method.distils:
+            seen = x if method.frozen_model else x[:retained]
             with torch.no_grad():
-                frozen = F.normalize(forgetting.original(x).float(), dim=1)
+                frozen = F.normalize(forgetting.original(seen).float(), dim=1)
         retain = RetainBatch(
             raw=raw[:retained],
             unit=unit[:retained],
@@ -201,7 +202,7 @@ class _Loop:
         forget = ForgetBatch(
             raw=raw[retained:],
             unit=unit[retained:],
-            frozen=None if frozen is None else frozen[retained:],
+            frozen=None if frozen is None or not method.frozen_model else frozen[retained:],
             images=torch.from_numpy(batch.forget_rows).to(self.device),
             identities=torch.from_numpy(batch.forget_identities).to(self.device),
         )

@@ -1,0 +1,89 @@
+"""The retain terms, `classify` and `distil`: their values, and which of them applies to which variant."""
+
+import dataclasses
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from damnatio.methods import METHODS
+from damnatio.methods.base import ForgetBatch, Method, RetainBatch, method_settings
+from damnatio.recipe.files import load
+from damnatio.support.errors import DamnatioError
+from tests.methods.world import batch_of, method_named
+
+OWN = ["CURE"]
+EVERY = METHODS.names()  # now: other tests register methods of their own
+CHOOSES = [name for name in EVERY if METHODS.get(name).retain_loss is Method.retain_loss]
+
+
+def retained(batch: ForgetBatch) -> RetainBatch:
+    return RetainBatch(batch.raw, batch.unit, batch.frozen, torch.arange(len(batch.raw)) % 7)
+
+
+def test_every_method_takes_either_term_but_for_those_with_their_own() -> None:
+    assert set(EVERY) - set(CHOOSES) == set(OWN)
+
+
+@pytest.mark.parametrize("name", CHOOSES)
+@pytest.mark.parametrize("seed", range(3))
+def test_distillation_is_the_mean_of_one_minus_the_cosine_to_the_original(name: str, seed: int) -> None:
+    batch = batch_of([4, 3, 2], seed=seed)
+    method, head = method_named(name, batch, retain="distil")
+    assert batch.frozen is not None
+    total = 0.0
+    for ours, theirs in zip(batch.unit, batch.frozen, strict=True):
+        total += 1 - sum(float(a) * float(b) for a, b in zip(ours, theirs, strict=True))
+    assert float(method.retain_loss(retained(batch), head)) == pytest.approx(total / 9, abs=1e-12)
+
+
+def test_two_images_by_hand() -> None:
+    """One embedding is 60 degrees from f*'s, the other opposite to it: (1/2 + 2) / 2."""
+    angles = torch.deg2rad(torch.tensor([60.0, 180.0], dtype=torch.float64))
+    batch = batch_of([2], units=torch.stack([angles.cos(), angles.sin()], dim=1))
+    method, head = method_named("HD", batch, retain="distil")
+    frozen = torch.tensor([[1.0, 0.0], [1.0, 0.0]], dtype=torch.float64)
+    retain = dataclasses.replace(retained(batch), frozen=frozen)
+    assert float(method.retain_loss(retain, head)) == pytest.approx(1.25)
+
+
+def test_distillation_uses_neither_labels_nor_head() -> None:
+    batch = batch_of([4, 3])
+    method, head = method_named("HD", batch, retain="distil")
+    raw = batch.raw.clone().requires_grad_()
+    retain = RetainBatch(raw, F.normalize(raw, dim=1), batch.frozen, torch.full((7,), -1))
+    method.retain_loss(retain, head).backward()  # type: ignore[no-untyped-call]
+    assert raw.grad is not None
+    assert head.weight.grad is None
+
+
+@pytest.mark.parametrize("name", [name for name in CHOOSES if name not in ("NG+", "GA")])
+def test_classification_is_the_loss_of_the_head(name: str) -> None:
+    batch = batch_of([4, 3])
+    expected = None
+    for words in ({}, {"retain": "classify"}):
+        method, head = method_named(name, batch, **words)
+        expected = head(batch.raw, retained(batch).labels)
+        assert torch.equal(method.retain_loss(retained(batch), head), expected)
+
+
+def test_a_variant_has_its_own_term_or_that_of_all() -> None:
+    pair = "forget.settings.HD-other={method: HD, retain: %s}"
+    plain = load("demo", [pair % "distil"])
+    assert method_settings(plain, "HD").retain == "classify"
+    assert method_settings(plain, "HD-other").retain == "distil"
+    changed = load("demo", ["forget.retain=distil", pair % "classify"])
+    assert method_settings(changed, "HD").retain == "distil"
+    assert method_settings(changed, "HD-other").retain == "classify"
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_method_with_a_term_of_its_own_keeps_it_and_refuses_another(name: str) -> None:
+    assert method_settings(load("demo", ["forget.retain=distil"]), name).retain is None
+    with pytest.raises(DamnatioError, match=rf"forget.settings.{name}.retain: {name} has a retain term of its own"):
+        load("demo", [f"forget.settings.{name}.retain=distil"])
+
+
+def test_an_unknown_term_is_named() -> None:
+    with pytest.raises(DamnatioError, match=r"forget\.retain: .*'classify' or 'distil' \(given: 'destil'\)"):
+        load("demo", ["forget.retain=destil"])
