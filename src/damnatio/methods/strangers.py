@@ -41,8 +41,8 @@ COSINE = Statistics(
     people=0,
     source="defaults for cosine models",
 )
-"""Of FaceX-Zoo's MobileFaceNet on Labeled Faces in the Wild, rounded. `damnatio check MODEL FACES --card` measures those
-of another model."""
+"""Of FaceX-Zoo's MobileFaceNet on Labeled Faces in the Wild, rounded. `damnatio check MODEL FACES --card` measures
+those of another model."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Strangers:
     @cached_property
     def groups(self) -> list[NDArray[np.int64]]:
         """The rows of each person."""
-        return groups_of(self.codes)
+        return list(groups_of(self.codes))
 
     def __len__(self) -> int:
         """The number of people."""
@@ -74,7 +74,7 @@ def statistics_of(strangers: Strangers, source: str) -> Statistics:
     """How mated and non-mated scores lie, measured on these people. The prototypes of some of them stand in for those
     of forgotten people, and each prototype's scores are counted in deviations from their own mean."""
     units, codes = strangers.few
-    groups = groups_of(codes)
+    groups = list(groups_of(codes))
     scores: list[Units] = []
     for place in _evenly(len(groups), PROTOTYPES):
         to_others = units[codes != codes[groups[place][0]]] @ mean_direction(units[groups[place]])
@@ -82,7 +82,7 @@ def statistics_of(strangers: Strangers, source: str) -> Statistics:
     z = np.concatenate(scores)
     at = float(np.quantile(z, 1 - SHARE))
     mean, deviation = _across_people(units, groups)
-    pairs = [np.triu(units[g] @ units[g].T, 1)[np.triu_indices(len(g), 1)] for g in groups if len(g) > 1]
+    pairs = [(units[g] @ units[g].T)[np.triu_indices(len(g), 1)] for g in groups if len(g) > 1]
     mated = np.concatenate(pairs) if pairs else np.zeros(0)
     known = len(pairs) >= ENOUGH
     return Statistics(
@@ -118,8 +118,8 @@ def scatter_of(
     """The scatter that draws strangers like these; without strangers, from a random subspace."""
     if dim < LEAST_DIMENSION:
         raise DamnatioError(
-            f"The model's embeddings have {dim} dimensions, and the scatter needs at least {LEAST_DIMENSION}: in fewer, "
-            "two strangers are alike too often for anybody to hide among them."
+            f"The model's embeddings have {dim} dimensions, and the scatter needs at least {LEAST_DIMENSION}: in "
+            "fewer, two strangers are alike too often for anybody to hide among them."
         )
     rng = np.random.default_rng([seed, 11])
     frequencies = rng.normal(0, bandwidth, (waves, dim))
@@ -138,7 +138,7 @@ def matched(strangers: Strangers) -> tuple[Units, Units]:
     much as the deviation of real scores asks for.
     """
     units, codes = strangers.few
-    groups = groups_of(codes)
+    groups = list(groups_of(codes))
     mean, deviation = _across_people(units, groups)
     weights = np.concatenate([np.full(len(g), 1 / (len(groups) * len(g))) for g in groups])
     rows = np.concatenate(groups)

@@ -49,6 +49,12 @@ class Card(BaseModel):
         return x.to(torch.float32).sub_(self.mean).div_(self.deviation)
 
 
+def altered_card(card: Card, variant: str, scale: str) -> Card:
+    """The card of the model that a variant makes of this card's model."""
+    origin = f"{card.sha256[:16]} ({card.origin}) altered by {variant} at {scale}"
+    return card.model_copy(update={"origin": origin, "sha256": ""})
+
+
 def write_card(card: Card, path: Path) -> None:
     write_atomically(path, card.model_dump_json(indent=1, exclude_none=True) + "\n")
 
