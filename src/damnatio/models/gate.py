@@ -17,6 +17,7 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -177,7 +178,7 @@ class Gate(EmbeddingMap):
         """The gate of these people. The record gives everything but its people; their order does not matter."""
         ordered = sorted(members, key=lambda member: member.entry.pseudonym)
         names = [member.entry.pseudonym for member in ordered]
-        twice = next((name for name, other in zip(names, names[1:], strict=False) if name == other), None)
+        twice = next((name for name, other in pairwise(names) if name == other), None)
         if twice:
             raise DamnatioError(f"{twice} is in the gate already, with the same prototypes.")
         if not ordered:
