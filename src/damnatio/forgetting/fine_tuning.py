@@ -10,6 +10,7 @@ from damnatio.faces.base import Faces
 from damnatio.methods.base import ForgetSet, MethodSettings, fine_tuning, method_settings
 from damnatio.models.card import altered_card
 from damnatio.models.inputs import Inputs, Pixels
+from damnatio.models.maps import need_no_map
 from damnatio.models.store import load_backbone, load_head
 from damnatio.partitions import Partitions
 from damnatio.recipe.schema import Recipe
@@ -43,6 +44,7 @@ def forgetting_job(
         )
     torch.manual_seed(recipe.seed)
     whole, card = load_backbone(original)
+    need_no_map(whole, f"fine-tuning it by {variant}")
     frozen, _ = load_backbone(original)
     frozen.requires_grad_(False)
     backbone, inputs = whole, cast(Inputs, Pixels(faces, card))

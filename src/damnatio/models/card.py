@@ -34,6 +34,8 @@ class Card(BaseModel):
     sha256: str = ""
     parity: float | None = None
     """of an ONNX file: the largest difference between torch and onnxruntime, as a share of the embedding's length"""
+    map: str = ""
+    """the closed-form method whose map follows the network in the file; empty: none"""
 
     def fed_as(self, settings: ModelSettings) -> "Card":
         """The card, with the feeding and the licence that the recipe states."""
