@@ -65,9 +65,9 @@ class GateAndScatter(ClosedForm):
         return hidden.gate
 
     def hide(self, known: Known, statistics: Statistics | None = None, gate: Gate | None = None) -> Hidden:
-        """The gate for these people, and for those in `gate`, if one is given: its scatter, its bound and its tail stay as
-        they are. Without enough strangers the widths rest on the statistics given, or else on those of cosine models at
-        large."""
+        """The gate for these people, and for those in `gate`, if one is given: its scatter, its bound and its tail stay
+        as they are. Without enough strangers the widths rest on the statistics given, or else on those of cosine models
+        at large."""
         settings = self.settings
         enough = known.strangers if known.strangers is not None and len(known.strangers) >= ENOUGH else None
         if enough is not None:

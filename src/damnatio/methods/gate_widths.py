@@ -5,8 +5,9 @@ evenly. So each begins at the score to its prototype that the share `strangers` 
 
     t = centre + deviation * z(strangers / K)
 
-Centre and deviation are those of strangers' scores to this prototype, and z is the tail of the model's strangers
-(`strangers.py`). A wider cone would break the bound, and a narrower one would catch fewer of the person's photographs.
+Centre and deviation are those of strangers' scores to this prototype (`_cone`), and z is the tail of the model's
+strangers (`strangers.py`). A wider cone would break the bound, and a narrower one would catch fewer of the person's
+photographs.
 
 Exceptions make a cone narrower. People at hand who are not to be forgotten are spared: the cone begins above their
 scores, but not so high that it would lose more than the share `spare` of the person's own photographs.
@@ -20,7 +21,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from damnatio.methods.strangers import ENOUGH, Strangers, Units, mean_direction
+from damnatio.methods.strangers import ENOUGH, SHARE, Strangers, Units, mean_direction
 from damnatio.models.gate import Cone, Entry, Member, pseudonym
 from damnatio.models.statistics import Statistics
 
@@ -35,8 +36,6 @@ ABOVE = 1e-4
 """A cone that spares somebody begins this far above their highest score."""
 FREE = 1e-5
 """The cost of sparing is counted from a cone that catches this share of strangers."""
-TRIMMED = 1.0463
-"""the deviation of a normal distribution over that of its middle 98 %"""
 
 Places = NDArray[np.int64]
 
@@ -235,13 +234,18 @@ def held_out(units: Units, count: int) -> Units:
 
 
 def _cone(direction: Units, strangers: Strangers | None, statistics: Statistics) -> Cone:
-    """The cone around a prototype: where strangers' scores to it lie, measured if there are enough of them."""
-    if strangers is None or len(strangers) < ENOUGH:
-        return Cone(centre=statistics.nonmated_mean, deviation=statistics.nonmated_deviation)
-    scores = strangers.few[0] @ direction
-    low, high = np.quantile(scores, (0.01, 0.99))  # whoever is the same person under another name does not count
-    inside = scores[(scores >= low) & (scores <= high)]
-    return Cone(centre=float(inside.mean()), deviation=max(float(inside.std()) * TRIMMED, 1e-3))
+    """The cone around a prototype, by where strangers' scores to it lie.
+
+    Some prototypes have strangers who are nearer than others have, people of the same age, sex and origin for example,
+    and these may be few among all. So the deviation is not less than what puts the prototype's own highest percent of
+    strangers where the tail begins, and not less than the model's at large.
+    """
+    centre, deviation = statistics.nonmated_mean, statistics.nonmated_deviation
+    if strangers is not None and len(strangers) >= ENOUGH:
+        scores = strangers.few[0] @ direction
+        centre = float(np.median(scores))
+        deviation = max(deviation, (float(np.quantile(scores, 1 - SHARE)) - centre) / statistics.tail.at)
+    return Cone(centre=centre, deviation=deviation)
 
 
 def _expected(own: Units, photographs: int, at: float, statistics: Statistics) -> float:
