@@ -11,8 +11,10 @@ import pytest
 from numpy.typing import NDArray
 
 from damnatio.evaluation import nonmated
-from damnatio.evaluation.measuring import COLUMNS, Measured, Result, measure, reference_from, reference_of, write
+from damnatio.evaluation.legacy import Embedded
+from damnatio.evaluation.measuring import Measured, measure, reference_from, reference_of, write
 from damnatio.evaluation.protocol import Comparisons, compare
+from damnatio.evaluation.rates import COLUMNS, Result
 from damnatio.metrics.verification import acceptance_rate, threshold_at
 from damnatio.partitions import Partitions, draw
 from damnatio.recipe.schema import PartitionSettings
@@ -48,8 +50,10 @@ def random_units(table: Table, seed: int) -> tuple[Vector, NDArray[np.int64]]:
     return raw / np.linalg.norm(raw, axis=1, keepdims=True), rows
 
 
-def compared(table: Table, units: Vector, rows: NDArray[np.int64], scale: str) -> Comparisons:
-    return compare(units, rows, Partitions(table, SCALES), scale, ALL, seed=1)
+def compared(
+    table: Table, units: Vector, rows: NDArray[np.int64], scale: str, original: Embedded | None = None
+) -> Comparisons:
+    return compare(units, rows, Partitions(table, SCALES), scale, ALL, seed=1, original=original)
 
 
 def keyed(found: list[Result]) -> Results:
@@ -88,7 +92,7 @@ def test_every_result_of_an_altered_model_against_loops(scale: str) -> None:
     table = partitions()
     original, altered = random_units(table, 3), random_units(table, 4)
     reference = reference_from(measure(compared(table, *original, scale), TARGETS, None))
-    results = measure(compared(table, *altered, scale), TARGETS, reference).results
+    results = measure(compared(table, *altered, scale, Embedded(*original)), TARGETS, reference).results
     assert_same(keyed(results), Naive(table, *altered, scale).results(reference=Naive(table, *original, scale)))
 
 

@@ -11,7 +11,8 @@ import numpy as np
 from safetensors.numpy import load_file
 
 from damnatio.embedding import load_examples
-from damnatio.evaluation.measuring import COLUMNS, ORIGINAL
+from damnatio.evaluation.measuring import ORIGINAL
+from damnatio.evaluation.rates import COLUMNS
 from damnatio.faces.base import Faces
 from damnatio.methods import METHODS
 from damnatio.methods.base import method_settings
