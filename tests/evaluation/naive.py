@@ -280,9 +280,9 @@ class Naive:
     def _drift(self, star: "Naive") -> Results:
         results: Results = {}
         for group, rows in self.drifting.items():
-            pairs = [(self.stored[row], star.stored[row]) for row in rows]
+            pairs = [(on_grid(self.stored[row][None])[0], on_grid(star.stored[row][None])[0]) for row in rows]
             cosines = [dot(a, b) / math.sqrt(dot(a, a) * dot(b, b)) for a, b in pairs]
-            same = [a.tobytes() == b.tobytes() for a, b in pairs]
+            same = [self.stored[row].tobytes() == star.stored[row].tobytes() for row in rows]
             results["1:1", group, None, "drift_cosine"] = sum(cosines) / len(cosines), len(cosines)
             results["1:1", group, None, "unchanged"] = share(same), len(same)
         return results
