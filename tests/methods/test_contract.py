@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from torch.nn import functional as F
 
 from damnatio.cli.main import main
-from damnatio.forgetting import forgetting_job
+from damnatio.forgetting.fine_tuning import forgetting_job
 from damnatio.heads.base import Head
 from damnatio.methods import METHODS
 from damnatio.methods.base import Context, Embedded, ForgetBatch, Method, RetainBatch

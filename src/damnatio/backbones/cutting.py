@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from torch import nn
 
+from damnatio.models.maps import need_no_map
 from damnatio.support.errors import DamnatioError
 
 
@@ -27,6 +28,7 @@ class Cuttable(ABC):
 
 def cut(network: nn.Module, point: str) -> tuple[nn.Module, nn.Module]:
     """(trunk, tail) of a network, in the mode that the network is in."""
+    need_no_map(network, "training its tail (forget.freeze)")
     if not isinstance(network, Cuttable):
         raise DamnatioError(
             f"forget.freeze: a {type(network).__name__} has no cut points, so '{point}' cannot be one. Leave it "

@@ -1,5 +1,5 @@
-"""The contract of a forgetting method: its losses on a batch, what it needs, and what it does before the training and
-before each epoch. The training loop does the rest:
+"""The contract of a method that fine-tunes the network: its losses on a batch, what it needs, and what it does before
+the training and before each epoch. The training loop does the rest:
 
     L(f) = lambda_r L_retain(f) + lambda_f L_forget(f)            (the paper's composite objective, III-C)
 
@@ -26,11 +26,16 @@ from damnatio.recipe.sentences import validated
 from damnatio.support.errors import DamnatioError
 
 
-class MethodSettings(Section):
-    """Hyper-parameters that every method has; each adds its own in its own file. The last ones are unset unless the
-    method or the variant needs another value than `forget` has for all methods."""
+class AnySettings(Section):
+    """Hyper-parameters of a method; each adds its own in its own file."""
 
     method: str
+
+
+class MethodSettings(AnySettings):
+    """Hyper-parameters that every method has which fine-tunes. The last ones are unset unless the method or the variant
+    needs another value than `forget` has for all methods."""
+
     lr: float = Field(1e-3, gt=0)
     lambda_retain: float = Field(1.0, ge=0)
     lambda_forget: float = Field(1.0, ge=0)
@@ -103,8 +108,8 @@ class Context:
 
 
 class Method(nn.Module, ABC):
-    """One way to forget. `title` is its full name. `frozen_model` asks for f*(x) in every batch. `pairs` says that the
-    method works on pairs of images, so that it can do nothing with an identity of a single image."""
+    """One way to forget by fine-tuning. `title` is its full name. `frozen_model` asks for f*(x) in every batch. `pairs`
+    says that the method works on pairs of images, so that it can do nothing with an identity of a single image."""
 
     Settings: ClassVar[type[MethodSettings]]
     title: ClassVar[str]
@@ -154,7 +159,17 @@ class Method(nn.Module, ABC):
         """The term that makes the chosen identities unlinkable."""
 
 
-def method_settings(recipe: Recipe, variant: str, source: str | Path = "") -> "MethodSettings":
+def fine_tuning(name: str) -> type[Method]:
+    """The method of this name, which must be one that fine-tunes."""
+    from damnatio.methods import METHODS
+
+    kind = METHODS.get(name)
+    if not issubclass(kind, Method):
+        raise DamnatioError(f"{name} is a closed form, and no training loop runs it.")
+    return kind
+
+
+def method_settings(recipe: Recipe, variant: str, source: str | Path = "") -> AnySettings:
     """The hyper-parameters of a variant: the defaults of its method, changed as the recipe says. What the variant
     leaves unset and `forget` sets for all is filled in here, and nowhere else."""
     from damnatio.methods import METHODS
@@ -162,6 +177,8 @@ def method_settings(recipe: Recipe, variant: str, source: str | Path = "") -> "M
     given = {"method": variant, **recipe.forget.settings.get(variant, {})}
     kind, place = METHODS.get(str(given["method"])), f"forget.settings.{variant}"
     settings = validated(kind.Settings, given, source or recipe.name, place)
+    if not isinstance(settings, MethodSettings) or not issubclass(kind, Method):
+        return settings
     if kind.retain_loss is not Method.retain_loss:
         if settings.retain is not None:
             raise DamnatioError(
@@ -175,6 +192,8 @@ def method_settings(recipe: Recipe, variant: str, source: str | Path = "") -> "M
 def schedule_of(recipe: Recipe, variant: str, source: str | Path = "") -> ForgetSettings:
     """The section `forget` for one variant: with the variant's own values where it has any."""
     settings = method_settings(recipe, variant, source)
+    if not isinstance(settings, MethodSettings):  # a closed form has no schedule
+        return recipe.forget
     own = {name: value for name in SCHEDULE if (value := getattr(settings, name)) is not None}
     common = recipe.forget.model_dump()
     return validated(ForgetSettings, {**common, **own}, source or recipe.name, f"forget.settings.{variant}")

@@ -34,6 +34,8 @@ class Card(BaseModel):
     sha256: str = ""
     parity: float | None = None
     """of an ONNX file: the largest difference between torch and onnxruntime, as a share of the embedding's length"""
+    map: str = ""
+    """the closed-form method whose map follows the network in the file; empty: none"""
 
     def fed_as(self, settings: ModelSettings) -> "Card":
         """The card, with the feeding and the licence that the recipe states."""
@@ -47,6 +49,12 @@ class Card(BaseModel):
         if self.colour == "BGR":
             x = x.flip(1)
         return x.to(torch.float32).sub_(self.mean).div_(self.deviation)
+
+
+def altered_card(card: Card, variant: str, scale: str) -> Card:
+    """The card of the model that a variant makes of this card's model."""
+    origin = f"{card.sha256[:16]} ({card.origin}) altered by {variant} at {scale}"
+    return card.model_copy(update={"origin": origin, "sha256": ""})
 
 
 def write_card(card: Card, path: Path) -> None:

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from damnatio.models.card import CARD, Card, write_card
+from damnatio.models.maps import method_of, tensors_of
 from damnatio.models.onnx.files import TOLERANCE, need_onnx, parity_of, write_network
 from damnatio.models.onnx.graph import GraphNetwork
 from damnatio.support.arrays import save_tensors
@@ -51,11 +52,12 @@ def export(backbone: nn.Module, card: Card, path: Path) -> Card:
     elif isinstance(backbone, GraphNetwork):
         raise DamnatioError(f"The network is an ONNX graph, which {path.suffix} cannot hold: export it to .onnx.")
     elif path.suffix == ".safetensors":
-        save_tensors(backbone.state_dict(), path)
+        save_tensors(tensors_of(backbone), path)
     else:
         with atomic_file(path) as temporary:
-            torch.save({name: t.cpu().contiguous() for name, t in backbone.state_dict().items()}, temporary)
-    written = card.model_copy(update={"sha256": digest_of(path), "parity": parity})
+            torch.save({name: t.cpu().contiguous() for name, t in tensors_of(backbone).items()}, temporary)
+    found = {"sha256": digest_of(path), "parity": parity, "map": method_of(backbone, card.map)}
+    written = card.model_copy(update=found)
     write_card(written, path.with_name(f"{path.name}.{CARD}"))
     return written
 

@@ -11,14 +11,15 @@ from torch import nn
 
 from damnatio.models.card import Card, card_beside, load_card, read_card
 from damnatio.models.exporting import write_onnx
+from damnatio.models.maps import method_of
 from damnatio.models.onnx.files import TOLERANCE, embedding_size, parity_of, read_network
 from damnatio.models.state_dicts import fill_counters, guess, input_size, read_state
 from damnatio.models.store import (
     GRAPH,
     HEAD,
     ONNX,
+    filled,
     new_backbone,
-    put_tensors,
     save_model,
     weights_in,
 )
@@ -55,11 +56,13 @@ def import_model(settings: ModelSettings, size: int | None = None) -> tuple[nn.M
         )
     if path.suffix in STATES:
         backbone = new_backbone(card.backbone, card.size, card.dim)
-        put_tensors(backbone, fill_counters(state, backbone.state_dict()), path, name=card.backbone)
+        state = fill_counters(state, backbone.state_dict())
+        backbone = filled(backbone, state, given or card, path, name=card.backbone)
     if given is not None:
         card = given.model_copy(update={"backbone": card.backbone, "size": card.size, "parity": card.parity})
         origin = f"{origin}, {given.origin}" if given.origin else origin
-    return backbone.to(device()).eval(), card.fed_as(settings).model_copy(update={"origin": origin, "sha256": ""})
+    found = {"origin": origin, "sha256": "", "map": method_of(backbone, card.map)}
+    return backbone.to(device()).eval(), card.fed_as(settings).model_copy(update=found)
 
 
 def resolved(settings: ModelSettings, size: int | None = None) -> ModelSettings:

@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from damnatio.backbones import BACKBONES
+from damnatio.models.gate import PREFIX
 from damnatio.support.errors import DamnatioError
 
 WRAPPERS = ("state_dict", "model", "backbone", "net")
@@ -59,17 +60,18 @@ def _source(path: Path) -> Path | io.BytesIO:
 
 
 def _bare(content: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors without the prefixes that all names share."""
+    """The tensors without the prefixes that all names share, those of a gate apart."""
     state = dict(content)
     for prefix in PREFIXES:
-        if all(name.startswith(prefix) for name in state):
+        if all(name.startswith((prefix, PREFIX)) for name in state):
             state = {name.removeprefix(prefix): tensor for name, tensor in state.items()}
     return state
 
 
 def guess(state: Mapping[str, Tensor], size: int, path: Path) -> tuple[str, int]:
-    """The registered backbone that has these tensors, or the most similar ones, and its dimension."""
-    given = {name: tensor.shape for name, tensor in state.items() if not _counter(name)}
+    """The registered backbone that has these tensors, or the most similar ones, and its dimension. The tensors of a
+    gate say nothing about it."""
+    given = {name: tensor.shape for name, tensor in state.items() if not _aside(name)}
     likeness: dict[str, float] = {}
     for backbone in BACKBONES.names():
         shapes = _shapes(backbone, size, DIM)
@@ -90,7 +92,7 @@ def guess(state: Mapping[str, Tensor], size: int, path: Path) -> tuple[str, int]
 def input_size(state: Mapping[str, Tensor], backbone: str, *, dim: int, wanted: int) -> int | None:
     """The side of the images that these weights of a backbone fit: the wanted one if possible, else one of the usual
     ones; None if they fit none."""
-    given = {name: tensor.shape for name, tensor in state.items() if not _counter(name)}
+    given = {name: tensor.shape for name, tensor in state.items() if not _aside(name)}
     return next((size for size in dict.fromkeys((wanted, *SIZES)) if _shapes(backbone, size, dim) == given), None)
 
 
@@ -111,6 +113,11 @@ def _counter(name: str) -> bool:
     return name.endswith(".num_batches_tracked")
 
 
+def _aside(name: str) -> bool:
+    """Whether the tensor does not tell one backbone from another."""
+    return _counter(name) or name.startswith(PREFIX)
+
+
 @lru_cache(maxsize=64)
 def _shapes(backbone: str, size: int, dim: int) -> dict[str, torch.Size]:
     try:
@@ -118,4 +125,4 @@ def _shapes(backbone: str, size: int, dim: int) -> dict[str, torch.Size]:
             state = BACKBONES.get(backbone)(size, dim).state_dict()
     except DamnatioError:  # the backbone does not exist at this size
         return {}
-    return {name: tensor.shape for name, tensor in state.items() if not _counter(name)}
+    return {name: tensor.shape for name, tensor in state.items() if not _aside(name)}

@@ -1,7 +1,7 @@
 """A model on disk: its weights, and a card that says how to use them.
 
 A folder holds `card.json` and `model.safetensors`, or `model.onnx` if the network came as an ONNX graph. A single file
-has its card beside it, `<file>.card.json`.
+has its card beside it, `<file>.card.json`. A gate behind the network is in the same file.
 """
 
 from collections.abc import Mapping
@@ -14,6 +14,7 @@ from damnatio.backbones import BACKBONES
 from damnatio.heads import HEADS
 from damnatio.heads.base import Head
 from damnatio.models.card import CARD, Card, load_card, write_card
+from damnatio.models.maps import followed, method_of, parted, tensors_of
 from damnatio.models.onnx.files import parity_of, read_network, write_network
 from damnatio.models.onnx.graph import GraphNetwork
 from damnatio.recipe.schema import ModelSettings
@@ -58,10 +59,11 @@ def save_model(backbone: nn.Module, head: Head | None, card: Card, folder: Path)
         parity = parity_of(backbone, path, card.size)
     else:
         path = folder / WEIGHTS
-        save_tensors(backbone.state_dict(), path)
+        save_tensors(tensors_of(backbone), path)
     if head is not None:
         save_tensors(head.state_dict(), folder / HEAD)
-    write_card(card.model_copy(update={"sha256": digest_of(path), "parity": parity}), folder / CARD)
+    found = {"sha256": digest_of(path), "parity": parity, "map": method_of(backbone, card.map)}
+    write_card(card.model_copy(update=found), folder / CARD)
 
 
 def weights_in(folder: Path) -> Path:
@@ -75,8 +77,8 @@ def load_backbone(folder: Path) -> tuple[nn.Module, Card]:
     if card.backbone == ONNX:
         return read_network(checked(folder / GRAPH))[0].to(device()), card
     backbone = new_backbone(card.backbone, card.size, card.dim)
-    load_weights(backbone, folder / WEIGHTS)
-    return backbone.to(device()).eval(), card
+    network = filled(backbone, read_tensors(folder / WEIGHTS), card, folder / WEIGHTS)
+    return network.to(device()).eval(), card
 
 
 def load_head(settings: ModelSettings, folder: Path) -> Head:
@@ -89,8 +91,11 @@ def load_head(settings: ModelSettings, folder: Path) -> Head:
     return head.to(device())
 
 
-def load_weights(module: nn.Module, path: Path) -> None:
-    put_tensors(module, read_tensors(path), path)
+def filled(backbone: nn.Module, tensors: Mapping[str, Tensor], card: Card, path: Path, name: str = "") -> nn.Module:
+    """The backbone with the tensors of a file, and behind it the map that the file holds, if it holds one."""
+    own, behind = parted(tensors, own=backbone.state_dict())
+    put_tensors(backbone, own, path, name=name)
+    return followed(backbone, behind, card.map, path)
 
 
 def put_tensors(module: nn.Module, tensors: Mapping[str, Tensor], path: Path, name: str = "") -> None:

@@ -1,4 +1,4 @@
-"""Stage 5: a method alters f* so that it forgets a forget set. The training loop runs the job that is made here."""
+"""A method fine-tunes f*. The training loop runs the job that is made here."""
 
 from pathlib import Path
 from typing import cast
@@ -7,9 +7,10 @@ import torch
 
 from damnatio.backbones.cutting import cut
 from damnatio.faces.base import Faces
-from damnatio.methods import METHODS
-from damnatio.methods.base import ForgetSet, method_settings, schedule_of
+from damnatio.methods.base import ForgetSet, MethodSettings, fine_tuning, method_settings, schedule_of
+from damnatio.models.card import altered_card
 from damnatio.models.inputs import Inputs, Pixels
+from damnatio.models.maps import need_no_map
 from damnatio.models.store import load_backbone, load_head
 from damnatio.partitions import Partitions
 from damnatio.recipe.schema import Recipe
@@ -31,8 +32,9 @@ def forgetting_job(
     """The fine-tuning of f* by a variant of the recipe at a scale. `original` is the folder of f*. If `trunk` is the
     folder of its trunk's activations, only the tail is trained."""
     settings, schedule = method_settings(recipe, variant), schedule_of(recipe, variant)
+    assert isinstance(settings, MethodSettings)
     images = ForgetSet(*partitions.forget(scale))
-    kind = METHODS.get(settings.method)
+    kind = fine_tuning(settings.method)
     single = [group for group in groups_of(images.identities) if len(group) == 1]
     if kind.pairs and single:
         name = partitions.table["identity"][images.images[single[0][0]]]
@@ -42,6 +44,7 @@ def forgetting_job(
         )
     torch.manual_seed(recipe.seed)
     whole, card = load_backbone(original)
+    need_no_map(whole, f"fine-tuning it by {variant}")
     frozen, _ = load_backbone(original)
     frozen.requires_grad_(False)
     backbone, inputs = whole, cast(Inputs, Pixels(faces, card))
@@ -56,9 +59,7 @@ def forgetting_job(
         title=f"{scale} {variant}",
         backbone=backbone,
         head=head,
-        card=card.model_copy(
-            update={"origin": f"{card.sha256[:16]} ({card.origin}) altered by {variant} at {scale}", "sha256": ""}
-        ),
+        card=altered_card(card, variant, scale),
         inputs=inputs,
         rows=rows,
         labels=labels,
