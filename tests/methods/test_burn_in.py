@@ -7,8 +7,9 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from damnatio.methods.base import ForgetBatch, method_settings, schedule_of
+from damnatio.methods.base import ForgetBatch, schedule_of
 from damnatio.recipe.files import load
+from tests.methods.test_retain_terms import term_of
 from tests.methods.world import batch_of, method_named
 
 
@@ -73,7 +74,7 @@ def test_the_gradient_is_that_of_finite_differences() -> None:
 
 def test_it_brings_its_own_schedule_and_leaves_that_of_the_others() -> None:
     recipe = load("demo", ["forget.methods=[HD, BI]"])
-    assert method_settings(recipe, "BI").retain == "distil"
+    assert term_of(recipe, "BI") == "distil"
     own, common = schedule_of(recipe, "BI"), schedule_of(recipe, "HD")
     assert (own.optimiser, own.weight_decay, own.batch_norm) == ("adamw", 0.0, "frozen")
     assert common == recipe.forget
@@ -83,6 +84,6 @@ def test_it_brings_its_own_schedule_and_leaves_that_of_the_others() -> None:
 def test_a_recipe_may_give_it_another_schedule() -> None:
     words = "forget.settings.BI={optimiser: sgd, batch_norm: train, retain: classify, images_per_identity: 4}"
     recipe = load("demo", ["forget.methods=[BI]", words])
-    assert method_settings(recipe, "BI").retain == "classify"
+    assert term_of(recipe, "BI") == "classify"
     schedule = schedule_of(recipe, "BI")
     assert (schedule.optimiser, schedule.batch_norm, schedule.images_per_identity) == ("sgd", "train", 4)
