@@ -82,7 +82,7 @@ def test_every_closed_form_says_what_it_is_and_refuses_what_it_does_not_know(nam
     assert "f(x) = " in (method.__doc__ or "")
     for unknown in ({"nonsense": 1}, {"lr": 0.1}):
         with pytest.raises(ValidationError):
-            method.Settings(method=name, **unknown)  # type: ignore[arg-type]
+            method.Settings(method=name, **unknown)
 
 
 @pytest.mark.cli

@@ -13,7 +13,7 @@ from damnatio.cli.main import main
 from damnatio.forgetting.fine_tuning import forgetting_job
 from damnatio.heads.base import Head
 from damnatio.methods import METHODS
-from damnatio.methods.base import Context, Embedded, ForgetBatch, Method, RetainBatch
+from damnatio.methods.base import Context, Embedded, ForgetBatch, Method, RetainBatch, fine_tuning
 from damnatio.pipeline import Pipeline
 from damnatio.recipe.files import load
 from damnatio.support.errors import DamnatioError
@@ -65,9 +65,9 @@ def test_a_copy_with_the_same_state_gives_the_same_loss(name: str) -> None:
 @pytest.mark.parametrize("name", EVERY)
 def test_settings_refuse_what_they_do_not_know(name: str) -> None:
     with pytest.raises(ValidationError):
-        METHODS.get(name).Settings(method=name, nonsense=1)  # type: ignore[call-arg]
+        fine_tuning(name).Settings(method=name, nonsense=1)  # type: ignore[call-arg]
     with pytest.raises(ValidationError):
-        METHODS.get(name).Settings(method=name, lr=-1)
+        fine_tuning(name).Settings(method=name, lr=-1)
 
 
 @pytest.mark.parametrize("name", ["EC", "OF", "CURE"])
