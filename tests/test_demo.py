@@ -1,7 +1,7 @@
 """The demo is a real experiment: its f* recognises strangers, and what it forgets it forgets at a bounded cost.
 
 The slow test trains the demo's own f* and two of its methods, and makes its gate, through the command line, with
-nothing changed but the list of methods. The bounds are what a run must reach on any machine, not what it reached on one.
+nothing changed but the list of methods. The bounds are what a run must reach on any machine, not what one reached.
 """
 
 import os
