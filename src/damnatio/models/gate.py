@@ -110,7 +110,8 @@ class Record(_Frozen):
 
     def offsets(self) -> list[float]:
         """Where each cone begins. All cones share the bound evenly: the more there are, the narrower is each."""
-        return [cone.offset(self.tail, self.strangers / len(self.cones)) for cone in self.cones]
+        cones = self.cones
+        return [cone.offset(self.tail, self.strangers / len(cones)) for cone in cones]
 
 
 class _Sealed(_Frozen):
@@ -227,6 +228,8 @@ class Gate(EmbeddingMap):
         length = raw.norm(dim=1, keepdim=True)
         units = raw / length
         g = self.opening(units)
+        if not torch.compiler.is_compiling() and not bool((g > 0).any()):  # a graph has no branch here
+            return raw
         mixed = F.normalize((1 - g) * units + g * self.scatter(units), dim=1)
         return torch.where(g > 0, mixed * length, raw)
 
