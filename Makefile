@@ -42,7 +42,7 @@ test-processors: $(READY)  ## the tests with the arithmetic of older processors,
 test-insightface: $(READY)  ## InsightFace itself loads our exports, in an environment of its own
 	test -x $(CLIENT)/bin/python || $(PYTHON) -m venv $(CLIENT)
 	PIP_CONSTRAINT=constraints.txt $(CLIENT)/bin/pip install --quiet --disable-pip-version-check insightface onnxruntime
-	DAMNATIO_INSIGHTFACE_PYTHON=$(CLIENT)/bin/python $(RUN)/python -m pytest -n 0 -rA tests/test_insightface_client.py
+	DAMNATIO_INSIGHTFACE_PYTHON=$(CLIENT)/bin/python $(RUN)/python -m pytest -n 0 -rA tests/models/test_insightface_client.py
 
 fuzz: $(READY)  ## feed damaged files to every reader; SECONDS=1800 takes half an hour
 	$(RUN)/python -m fuzz --seconds $(SECONDS)

@@ -36,6 +36,8 @@ class Card(BaseModel):
     """of an ONNX file: the largest difference between torch and onnxruntime, as a share of the embedding's length"""
     map: str = ""
     """the closed-form method whose map follows the network in the file; empty: none"""
+    limits: list[str] = Field(default_factory=list)
+    """what the altered model does not do, in sentences"""
 
     def fed_as(self, settings: ModelSettings) -> "Card":
         """The card, with the feeding and the licence that the recipe states."""
@@ -52,7 +54,8 @@ class Card(BaseModel):
 
 
 def write_card(card: Card, path: Path) -> None:
-    write_atomically(path, card.model_dump_json(indent=1, exclude_none=True) + "\n")
+    unsaid = {key for key in ("map", "limits") if not getattr(card, key)}
+    write_atomically(path, card.model_dump_json(indent=1, exclude_none=True, exclude=unsaid) + "\n")
 
 
 def card_beside(path: Path) -> Path | None:

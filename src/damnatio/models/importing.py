@@ -12,6 +12,7 @@ from torch import nn
 from damnatio.models.card import Card, card_beside, load_card, read_card
 from damnatio.models.exporting import write_onnx
 from damnatio.models.gate import Gated, ungated
+from damnatio.models.limits import limits_of
 from damnatio.models.maps import method_of
 from damnatio.models.onnx.files import TOLERANCE, embedding_size, parity_of, read_graph, read_network
 from damnatio.models.state_dicts import fill_counters, guess, input_size, read_state
@@ -64,7 +65,7 @@ def import_model(settings: ModelSettings, size: int | None = None) -> tuple[nn.M
     if given is not None:
         card = given.model_copy(update={"backbone": card.backbone, "size": card.size, "parity": card.parity})
         origin = f"{origin}, {given.origin}" if given.origin else origin
-    found = {"origin": origin, "sha256": "", "map": method_of(backbone, card.map)}
+    found = {"origin": origin, "sha256": "", "map": method_of(backbone, card.map), "limits": limits_of(backbone)}
     return backbone.to(device()).eval(), card.fed_as(settings).model_copy(update=found)
 
 
