@@ -29,7 +29,8 @@ def worst(backbone: nn.Module, card: Card, path: Path, folder: Path) -> float:
     """The largest difference between our unit embeddings and the client's."""
     images = np.random.default_rng(0).integers(0, 256, (4, card.size, card.size, 3), dtype=np.uint8)
     np.save(folder / "images.npy", images)
-    command = [PYTHON, str(CLIENT), str(path), str(folder / "images.npy"), str(folder / "theirs.npy")]
+    command = [PYTHON, "-P", str(CLIENT), str(path), str(folder / "images.npy"), str(folder / "theirs.npy")]
+    # -P: the script's folder, which has a package `onnx` of tests, is no place to import from
     alone = {**os.environ, "PYTHONPATH": ""}
     said = subprocess.run(command, capture_output=True, text=True, env=alone, check=False)
     assert said.returncode == 0, said.stderr
