@@ -39,6 +39,8 @@ class Card(BaseModel):
     """the closed-form method whose map follows the network in the file; empty: none"""
     scores: Statistics | None = None
     """how mated and non-mated scores of the network lie, if they were measured"""
+    limits: list[str] = Field(default_factory=list)
+    """what the altered model does not do, in sentences"""
 
     def fed_as(self, settings: ModelSettings) -> "Card":
         """The card, with the feeding and the licence that the recipe states."""
@@ -61,7 +63,8 @@ def altered_card(card: Card, variant: str, scale: str) -> Card:
 
 
 def write_card(card: Card, path: Path) -> None:
-    write_atomically(path, card.model_dump_json(indent=1, exclude_none=True) + "\n")
+    unsaid = {key for key in ("map", "limits") if not getattr(card, key)}
+    write_atomically(path, card.model_dump_json(indent=1, exclude_none=True, exclude=unsaid) + "\n")
 
 
 def card_beside(path: Path) -> Path | None:
