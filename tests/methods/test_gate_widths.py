@@ -31,7 +31,7 @@ def turned(direction: Units, cosine: float, count: int, rng: np.random.Generator
 
 
 def axis(place: int) -> Units:
-    return np.eye(DIM)[place]
+    return np.asarray(np.eye(DIM)[place])
 
 
 def person(name: str, place: int, count: int, cosine: float = 0.8, seed: int = 0) -> Photographs:

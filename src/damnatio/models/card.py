@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
+from damnatio.models.statistics import Statistics
 from damnatio.recipe.schema import ModelSettings
 from damnatio.support.errors import DamnatioError
 from damnatio.support.files import need_regular, write_atomically
@@ -36,6 +37,8 @@ class Card(BaseModel):
     """of an ONNX file: the largest difference between torch and onnxruntime, as a share of the embedding's length"""
     map: str = ""
     """the closed-form method whose map follows the network in the file; empty: none"""
+    scores: Statistics | None = None
+    """how mated and non-mated scores of the network lie, if they were measured"""
 
     def fed_as(self, settings: ModelSettings) -> "Card":
         """The card, with the feeding and the licence that the recipe states."""
