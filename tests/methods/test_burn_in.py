@@ -15,7 +15,7 @@ from damnatio.recipe.files import load
 from tests.methods.test_retain_terms import term_of
 from tests.methods.world import batch_of, method_named
 
-HINGES = {"residual": 0.0, "hard": 1.0}
+HINGES = {"residual": 0.0, "centre": 0.0, "hard": 1.0}
 
 
 def ready(batch: ForgetBatch, **settings: Any) -> tuple[BurnIn, Head]:
@@ -35,7 +35,7 @@ def naive(batch: ForgetBatch, own: dict[str, float]) -> float:
         same = [b for b in range(len(units)) if batch.identities[b] == batch.identities[a]]
         centre = _normed(sum(frozen[b] for b in same))
         target = _normed(frozen[a] - float(frozen[a] @ centre) * centre)
-        loss = own["residual"] * (1 - float(units[a] @ target))
+        loss = own["residual"] * (1 - float(units[a] @ target)) + own["centre"] * max(0.0, float(units[a] @ centre))
         others = [b for b in same if b != a]
         if others:
             hardest = max(float(units[a] @ units[b]) for b in others)
@@ -52,9 +52,9 @@ def _normed(vector: Any) -> Any:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_it_is_the_mean_over_images_of_a_target_and_two_hinges(seed: int) -> None:
+def test_it_is_the_mean_over_images_of_a_target_and_three_hinges(seed: int) -> None:
     batch = batch_of([4, 3, 2], dim=5, seed=seed)
-    own = {"residual": 0.7, "hard": 1.1, "margin": 0.3, "average": 1.5, "average_margin": 0.2}
+    own = {"residual": 0.7, "centre": 0.4, "hard": 1.1, "margin": 0.3, "average": 1.5, "average_margin": 0.2}
     method, head = ready(batch, **own)
     assert float(method.forget_loss(batch, head)) == pytest.approx(naive(batch, own), abs=1e-9)
 
@@ -76,10 +76,12 @@ def test_the_target_is_the_photograph_without_the_person_by_hand() -> None:
     units = torch.tensor([[-1.0, 0.0], [0.0, 1.0]], dtype=torch.float64)
     plain = batch_of([2], units=units)
     batch = ForgetBatch(plain.raw, plain.unit, frozen, plain.images, plain.identities)
-    method, head = ready(batch, residual=1.0, hard=0.0, average=0.0)
+    method, head = ready(batch, residual=1.0, centre=0.0, hard=0.0, average=0.0)
     assert torch.allclose(method.centres[0], torch.tensor([0.0, 1.0], dtype=torch.float64))
     assert torch.allclose(method.residuals(batch), torch.tensor([[-1.0, 0.0], [1.0, 0.0]], dtype=torch.float64))
     assert float(method.forget_loss(batch, head)) == pytest.approx((0 + 1) / 2)
+    away, _ = ready(batch, residual=0.0, centre=3.0, hard=0.0, average=0.0)
+    assert float(away.forget_loss(batch, head)) == pytest.approx(3 * (0 + 1) / 2)
 
 
 def test_it_sees_what_nine_images_share_where_no_pair_shows_it() -> None:
@@ -93,9 +95,9 @@ def test_it_sees_what_nine_images_share_where_no_pair_shows_it() -> None:
     assert float(both.forget_loss(batch, head)) == pytest.approx(averaged - 0.1, abs=1e-6)
 
 
-def test_an_image_without_a_partner_has_only_its_target() -> None:
+def test_an_image_without_a_partner_has_no_hinge_on_partners() -> None:
     batch = batch_of([1, 1], dim=4)
-    method, head = ready(batch, residual=0.0)
+    method, head = ready(batch, residual=0.0, centre=0.0)
     raw = batch.raw.clone().requires_grad_()
     alone = ForgetBatch(raw, F.normalize(raw, dim=1), batch.frozen, batch.images, batch.identities)
     loss = method.forget_loss(alone, head)

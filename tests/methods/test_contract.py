@@ -210,6 +210,7 @@ def test_the_paper_retain_term_has_the_key_of_outputs_that_know_no_other(
     assert "retain" not in plain["method"]
     assert key("forget.retain=classify") == key("forget.settings.HD.retain=classify") == plain
     assert key("forget.retain=distil") == key("forget.settings.HD.retain=distil") != plain
+    assert key("forget.optimiser=adamw") == key("forget.settings.HD.optimiser=adamw") != plain
     assert key("forget.retain=distil", variant="CURE") == key(variant="CURE"), "CURE has a term of its own"
 
 

@@ -41,6 +41,7 @@ class MethodSettings(AnySettings):
     lambda_forget: float = Field(1.0, ge=0)
     retain: RetainTerm | None = Field(None, description="the retain term; unset: forget.retain")
     epochs: Count | None = Field(None, le=1_000_000, description="unset: forget.epochs")
+    warmup_epochs: float | None = Field(None, ge=0, description="unset: forget.warmup_epochs")
     optimiser: Optimiser | None = Field(None, description="unset: forget.optimiser")
     weight_decay: float | None = Field(None, ge=0, description="unset: forget.weight_decay")
     batch_norm: BatchNorm | None = Field(None, description="unset: forget.batch_norm")
@@ -48,7 +49,15 @@ class MethodSettings(AnySettings):
     images_per_identity: Images | None = Field(None, ge=2, description="unset: forget.images_per_identity")
 
 
-SCHEDULE = ("epochs", "optimiser", "weight_decay", "batch_norm", "identities_per_batch", "images_per_identity")
+SCHEDULE = (
+    "epochs",
+    "warmup_epochs",
+    "optimiser",
+    "weight_decay",
+    "batch_norm",
+    "identities_per_batch",
+    "images_per_identity",
+)
 """the settings of `forget` that a variant may replace for itself"""
 
 
