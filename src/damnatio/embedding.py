@@ -53,8 +53,8 @@ def save_embeddings(units: NDArray[np.float32], rows: NDArray[np.int64], folder:
     save_tensors({"embeddings": torch.from_numpy(units), "rows": torch.from_numpy(rows)}, folder / FILE)
 
 
-def load_embeddings(path: Path, partitions: Table) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """The unit vectors of a file in float64, and their rows in the table of partitions."""
+def read_embeddings(path: Path) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """The unit vectors of a file as they are stored, and their rows in the table of partitions."""
     need_regular(path)
     try:
         tensors = load_file(checked(path))
@@ -71,6 +71,12 @@ def load_embeddings(path: Path, partitions: Table) -> tuple[NDArray[np.float64],
         raise DamnatioError(f"{path}: embeddings are float32, float64 or float16, and these are not.")
     if units.ndim != 2 or rows.shape != units.shape[:1]:
         raise DamnatioError(f"{path}: `embeddings` [n, d] and `rows` [n] do not fit each other.")
+    return units, rows
+
+
+def load_embeddings(path: Path, partitions: Table) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """The unit vectors of a file in float64, and their rows in the table of partitions."""
+    units, rows = read_embeddings(path)
     if len(rows) and not 0 <= rows.min() <= rows.max() < len(partitions):
         raise DamnatioError(
             f"{path} names rows that are not in the table of partitions: the two belong to different runs."

@@ -21,7 +21,7 @@ from damnatio.evaluation.measuring import ORIGINAL
 from damnatio.faces import SOURCES
 from damnatio.faces.base import Faces, FaceSource, collect
 from damnatio.methods import METHODS
-from damnatio.methods.base import method_settings
+from damnatio.methods.base import SCHEDULE, method_settings, schedule_of
 from damnatio.partitions import FILE as PARTITIONS
 from damnatio.partitions import Partitions
 from damnatio.recipe.schema import Recipe
@@ -122,6 +122,8 @@ class Pipeline:
 
     def altered(self, scale: str, variant: str) -> Output:
         """f: the original model after forgetting."""
+        if self._is_closed_form(variant):
+            return self._mapped(scale, variant)
         recipe = self.recipe
         faces, partitions, original = self.faces(), self.partitions(), self.original()
         settings = method_settings(recipe, variant)
@@ -131,7 +133,7 @@ class Pipeline:
             inputs["trunk"] = trunk
 
         def build(folder: Path) -> None:
-            from damnatio.forgetting import forgetting_job
+            from damnatio.forgetting.fine_tuning import forgetting_job
             from damnatio.support.devices import set_threads
             from damnatio.training.loop import fit
 
@@ -144,28 +146,45 @@ class Pipeline:
             )
 
         elsewhere = ("scales", "methods", "settings", "retain")  # the variant's settings hold the retain term
-        common = {k: v for k, v in _plain(recipe.forget).items() if k not in elsewhere}
-        own = _plain(settings)
+        common = {k: v for k, v in _plain(schedule_of(recipe, variant)).items() if k not in elsewhere}
+        own = {k: v for k, v in _plain(settings).items() if k not in SCHEDULE}  # they are in the schedule
         if own.get("retain") == "classify":  # outputs older than the choice have no word for it
             del own["retain"]
-        return self._stage(
-            "5-forget",
-            f"{scale}-{variant}",
-            {
-                "scale": scale,
-                "forget": common,
-                "method": own,
-                "seed": recipe.seed,
-            },
-            inputs,
-            build,
-            METHODS.code(settings.method) | self._network_code(),
-        )
+        keyed = {"scale": scale, "forget": common, "method": own, "seed": recipe.seed}
+        code = METHODS.code(settings.method) | self._network_code()
+        return self._stage("5-forget", f"{scale}-{variant}", keyed, inputs, build, code)
+
+    def _mapped(self, scale: str, variant: str) -> Output:
+        """f by a closed form: f* and a map of its embeddings, made of those that the evaluation of f* reads anyway."""
+        recipe, settings = self.recipe, method_settings(self.recipe, variant)
+        partitions, original, embeddings = self.partitions(), self.original(), self.embeddings(scale, ORIGINAL)
+
+        def build(folder: Path) -> None:
+            from damnatio.embedding import FILE, load_embeddings
+            from damnatio.forgetting.closed_form import alter
+            from damnatio.support.devices import set_threads
+
+            set_threads(recipe.threads)
+            table = self._table(partitions)
+            units, rows = load_embeddings(embeddings.path / FILE, table.table)
+            alter(recipe, table, original.path, units, rows, scale, variant, folder)
+
+        keyed = {"scale": scale, "method": _plain(settings), "seed": recipe.seed}
+        inputs = {"partitions": partitions, "original": original, "embeddings": embeddings}
+        code = METHODS.code(settings.method) | self._network_code()
+        return self._stage("5-forget", f"{scale}-{variant}", keyed, inputs, build, code)
+
+    def _is_closed_form(self, variant: str) -> bool:
+        from damnatio.methods.closed_form import ClosedForm
+
+        return variant != ORIGINAL and issubclass(METHODS.get(method_settings(self.recipe, variant).method), ClosedForm)
 
     def embeddings(self, scale: str, variant: str) -> Output:
-        """The embeddings of all images that the evaluation compares. f* has one set for all scales."""
+        """The embeddings of all images that the evaluation compares. f* has one set for all scales. A closed form maps
+        those of f*: no image is embedded again."""
         faces, partitions, model = self.faces(), self.partitions(), self._model(scale, variant)
         name = ORIGINAL if variant == ORIGINAL else f"{scale}-{variant}"
+        inputs = {"faces": faces, "partitions": partitions, "model": model}
 
         def build(folder: Path) -> None:
             from damnatio.embedding import embed, save_embeddings
@@ -178,8 +197,20 @@ class Pipeline:
             batch = self.recipe.evaluate.embed_batch
             save_embeddings(embed(backbone, card, self.images(faces), rows, batch, f"embed {name}"), rows, folder)
 
-        inputs = {"faces": faces, "partitions": partitions, "model": model}
-        return self._stage("6-embed", name, {}, inputs, build, self._network_code())
+        def build_mapped(folder: Path) -> None:
+            from damnatio.embedding import FILE, read_embeddings, save_embeddings
+            from damnatio.forgetting.closed_form import mapped
+            from damnatio.support.devices import set_threads
+
+            set_threads(self.recipe.threads)
+            units, rows = read_embeddings(inputs["original"].path / FILE)
+            save_embeddings(mapped(model.path, units), rows, folder)
+
+        if not self._is_closed_form(variant):
+            return self._stage("6-embed", name, {}, inputs, build, self._network_code())
+        inputs = {"model": model, "original": self.embeddings(scale, ORIGINAL)}
+        code = METHODS.code(method_settings(self.recipe, variant).method) | self._network_code()
+        return self._stage("6-embed", name, {}, inputs, build_mapped, code)
 
     def examples(self) -> Output:
         """Some pairs of images of one identity, for the figure of capture instances."""
@@ -209,18 +240,23 @@ class Pipeline:
         inputs = {"partitions": partitions, "embeddings": embeddings}
         if variant != ORIGINAL:
             inputs["original"] = self.evaluation(scale, ORIGINAL)
+            inputs["original_embeddings"] = self.embeddings(scale, ORIGINAL)
 
         def build(folder: Path) -> None:
             from damnatio.embedding import FILE, load_embeddings
+            from damnatio.evaluation.legacy import Embedded
             from damnatio.evaluation.measuring import measure, reference_of, write
             from damnatio.evaluation.protocol import compare
             from damnatio.support.devices import set_threads
 
             set_threads(recipe.threads)
             table = self._table(partitions)
+            reference = star = None
+            if variant != ORIGINAL:
+                reference = reference_of(inputs["original"].path)
+                star = Embedded(*load_embeddings(inputs["original_embeddings"].path / FILE, table.table))
             units, rows = load_embeddings(embeddings.path / FILE, table.table)
-            compared = compare(units, rows, table, scale, settings.nonmated_pairs, recipe.seed)
-            reference = reference_of(inputs["original"].path) if variant != ORIGINAL else None
+            compared = compare(units, rows, table, scale, settings.nonmated_pairs, recipe.seed, star)
             write(measure(compared, settings.operating_points, reference, settings.replicates), folder)
 
         keyed = {"scale": scale, "seed": recipe.seed, **_plain(settings)}

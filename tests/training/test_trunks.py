@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from damnatio.backbones import BACKBONES
 from damnatio.backbones.cutting import cut
 from damnatio.cli.main import main
-from damnatio.forgetting import forgetting_job
+from damnatio.forgetting.fine_tuning import forgetting_job
 from damnatio.methods import METHODS
 from damnatio.models.inputs import Pixels
 from damnatio.models.store import load_backbone, new_backbone

@@ -11,6 +11,11 @@ def add(verbs: "Verbs[argparse.ArgumentParser]") -> None:
     check = verbs.add_parser("check", help="verify faces with the channels as declared, and swapped")
     add_model(check)
     check.add_argument("faces", metavar="FACES", help="labelled faces: a folder of people, another source, or a recipe")
+    check.add_argument(
+        "--card",
+        action="store_true",
+        help="write into the model's card how its scores lie, for the widths of a gate",
+    )
     check.set_defaults(act=_check)
     export = verbs.add_parser("export", help="write a model as its users deploy it, with its card")
     add_model(export)
@@ -66,13 +71,17 @@ def _benchmark(options: argparse.Namespace) -> int:
 def _check(options: argparse.Namespace) -> int:
     from damnatio.evaluation.checking import check, text
     from damnatio.faces import SOURCES
-    from damnatio.models.importing import import_model
+    from damnatio.models.gate import ungated
+    from damnatio.models.importing import import_model, write_scores
     from damnatio.recipe.files import face_settings, model_settings
 
-    backbone, card = import_model(model_settings(options.model, options.set))
+    model = model_settings(options.model, options.set)
+    backbone, card = import_model(model)
     settings = face_settings(options.faces, card.size)
-    declared, swapped = check(backbone, card, SOURCES.get(settings.source)(settings))
+    declared, swapped = check(ungated(backbone)[0], card, SOURCES.get(settings.source)(settings))
     print(text(declared, swapped))
+    if options.card:
+        print(f"card          {write_scores(model, card, declared.statistics)}")
     return 0
 
 

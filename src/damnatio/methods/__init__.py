@@ -6,5 +6,6 @@ from damnatio.support.registry import Registry
 
 if TYPE_CHECKING:
     from damnatio.methods.base import Method
+    from damnatio.methods.closed_form import ClosedForm
 
-METHODS: Registry[type["Method"]] = Registry("method", __name__)
+METHODS: Registry["type[Method] | type[ClosedForm]"] = Registry("method", __name__)

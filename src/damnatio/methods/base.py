@@ -1,5 +1,5 @@
-"""The contract of a forgetting method: its losses on a batch, what it needs, and what it does before the training and
-before each epoch. The training loop does the rest:
+"""The contract of a method that fine-tunes the network: its losses on a batch, what it needs, and what it does before
+the training and before each epoch. The training loop does the rest:
 
     L(f) = lambda_r L_retain(f) + lambda_f L_forget(f)            (the paper's composite objective, III-C)
 
@@ -21,19 +21,44 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from damnatio.heads.base import Head
-from damnatio.recipe.schema import Recipe, RetainTerm, Section
+from damnatio.recipe.schema import BatchNorm, Count, ForgetSettings, Images, Optimiser, Recipe, RetainTerm, Section
 from damnatio.recipe.sentences import validated
 from damnatio.support.errors import DamnatioError
 
 
-class MethodSettings(Section):
-    """Hyper-parameters that every method has; each adds its own in its own file."""
+class AnySettings(Section):
+    """Hyper-parameters of a method; each adds its own in its own file."""
 
     method: str
+
+
+class MethodSettings(AnySettings):
+    """Hyper-parameters that every method has which fine-tunes. The last ones are unset unless the method or the variant
+    needs another value than `forget` has for all methods."""
+
     lr: float = Field(1e-3, gt=0)
     lambda_retain: float = Field(1.0, ge=0)
     lambda_forget: float = Field(1.0, ge=0)
     retain: RetainTerm | None = Field(None, description="the retain term; unset: forget.retain")
+    epochs: Count | None = Field(None, le=1_000_000, description="unset: forget.epochs")
+    warmup_epochs: float | None = Field(None, ge=0, description="unset: forget.warmup_epochs")
+    optimiser: Optimiser | None = Field(None, description="unset: forget.optimiser")
+    weight_decay: float | None = Field(None, ge=0, description="unset: forget.weight_decay")
+    batch_norm: BatchNorm | None = Field(None, description="unset: forget.batch_norm")
+    identities_per_batch: Images | None = Field(None, description="unset: forget.identities_per_batch")
+    images_per_identity: Images | None = Field(None, ge=2, description="unset: forget.images_per_identity")
+
+
+SCHEDULE = (
+    "epochs",
+    "warmup_epochs",
+    "optimiser",
+    "weight_decay",
+    "batch_norm",
+    "identities_per_batch",
+    "images_per_identity",
+)
+"""the settings of `forget` that a variant may replace for itself"""
 
 
 class ForgetSet:
@@ -92,8 +117,8 @@ class Context:
 
 
 class Method(nn.Module, ABC):
-    """One way to forget. `title` is its full name. `frozen_model` asks for f*(x) in every batch. `pairs` says that the
-    method works on pairs of images, so that it can do nothing with an identity of a single image."""
+    """One way to forget by fine-tuning. `title` is its full name. `frozen_model` asks for f*(x) in every batch. `pairs`
+    says that the method works on pairs of images, so that it can do nothing with an identity of a single image."""
 
     Settings: ClassVar[type[MethodSettings]]
     title: ClassVar[str]
@@ -143,7 +168,17 @@ class Method(nn.Module, ABC):
         """The term that makes the chosen identities unlinkable."""
 
 
-def method_settings(recipe: Recipe, variant: str, source: str | Path = "") -> "MethodSettings":
+def fine_tuning(name: str) -> type[Method]:
+    """The method of this name, which must be one that fine-tunes."""
+    from damnatio.methods import METHODS
+
+    kind = METHODS.get(name)
+    if not issubclass(kind, Method):
+        raise DamnatioError(f"{name} is a closed form, and no training loop runs it.")
+    return kind
+
+
+def method_settings(recipe: Recipe, variant: str, source: str | Path = "") -> AnySettings:
     """The hyper-parameters of a variant: the defaults of its method, changed as the recipe says. What the variant
     leaves unset and `forget` sets for all is filled in here, and nowhere else."""
     from damnatio.methods import METHODS
@@ -151,6 +186,8 @@ def method_settings(recipe: Recipe, variant: str, source: str | Path = "") -> "M
     given = {"method": variant, **recipe.forget.settings.get(variant, {})}
     kind, place = METHODS.get(str(given["method"])), f"forget.settings.{variant}"
     settings = validated(kind.Settings, given, source or recipe.name, place)
+    if not isinstance(settings, MethodSettings) or not issubclass(kind, Method):
+        return settings
     if kind.retain_loss is not Method.retain_loss:
         if settings.retain is not None:
             raise DamnatioError(
@@ -159,3 +196,13 @@ def method_settings(recipe: Recipe, variant: str, source: str | Path = "") -> "M
             )
         return settings
     return settings.model_copy(update={"retain": settings.retain or recipe.forget.retain})
+
+
+def schedule_of(recipe: Recipe, variant: str, source: str | Path = "") -> ForgetSettings:
+    """The section `forget` for one variant: with the variant's own values where it has any."""
+    settings = method_settings(recipe, variant, source)
+    if not isinstance(settings, MethodSettings):  # a closed form has no schedule
+        return recipe.forget
+    own = {name: value for name in SCHEDULE if (value := getattr(settings, name)) is not None}
+    common = recipe.forget.model_dump()
+    return validated(ForgetSettings, {**common, **own}, source or recipe.name, f"forget.settings.{variant}")

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
+from damnatio.models.statistics import Statistics
 from damnatio.recipe.schema import ModelSettings
 from damnatio.support.errors import DamnatioError
 from damnatio.support.files import need_regular, write_atomically
@@ -36,6 +37,8 @@ class Card(BaseModel):
     """of an ONNX file: the largest difference between torch and onnxruntime, as a share of the embedding's length"""
     map: str = ""
     """the closed-form method whose map follows the network in the file; empty: none"""
+    scores: Statistics | None = None
+    """how mated and non-mated scores of the network lie, if they were measured"""
     limits: list[str] = Field(default_factory=list)
     """what the altered model does not do, in sentences"""
 
@@ -51,6 +54,12 @@ class Card(BaseModel):
         if self.colour == "BGR":
             x = x.flip(1)
         return x.to(torch.float32).sub_(self.mean).div_(self.deviation)
+
+
+def altered_card(card: Card, variant: str, scale: str) -> Card:
+    """The card of the model that a variant makes of this card's model."""
+    origin = f"{card.sha256[:16]} ({card.origin}) altered by {variant} at {scale}"
+    return card.model_copy(update={"origin": origin, "sha256": ""})
 
 
 def write_card(card: Card, path: Path) -> None:

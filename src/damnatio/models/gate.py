@@ -14,7 +14,6 @@ taken out again later, in any order, with the same result.
 """
 
 import hashlib
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -22,10 +21,11 @@ from itertools import pairwise
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from damnatio.models.statistics import Frozen, Tail
 from damnatio.support.errors import DamnatioError
 
 PREFIX = "gate."
@@ -36,28 +36,7 @@ FORMAT = 1
 Vectors = NDArray[np.float32]
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class Tail(_Frozen):
-    """How strangers' scores reach far above their mean: the share of them that is more than z deviations above it is
-    `share` exp(-(z - at) / scale), for z from `at` on. An exponential tail decays more slowly than a normal one."""
-
-    share: float = Field(gt=0, lt=1)
-    at: float
-    scale: float = Field(gt=0)
-
-    def z(self, share: float) -> float:
-        """The number of deviations that this share of strangers exceeds."""
-        return self.at + self.scale * math.log(self.share / share)
-
-    def beyond(self, z: float) -> float:
-        """The share of strangers beyond z deviations; at most `share`, since the tail begins there."""
-        return self.share * math.exp(-max(z - self.at, 0.0) / self.scale)
-
-
-class Cone(_Frozen):
+class Cone(Frozen):
     """What the width of the cone around one prototype depends on."""
 
     centre: float
@@ -72,7 +51,7 @@ class Cone(_Frozen):
         return min(max(self.centre + self.deviation * tail.z(share), self.least), 1.0)
 
 
-class Entry(_Frozen):
+class Entry(Frozen):
     """A forgotten person in the record of a gate."""
 
     pseudonym: str
@@ -83,7 +62,7 @@ class Entry(_Frozen):
     cones: list[Cone] = Field(min_length=1)
 
 
-class Record(_Frozen):
+class Record(Frozen):
     """Who is in a gate, and what its widths depend on."""
 
     format: int = FORMAT

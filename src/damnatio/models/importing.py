@@ -9,13 +9,14 @@ from pathlib import Path
 
 from torch import nn
 
-from damnatio.models.card import Card, card_beside, load_card, read_card
+from damnatio.models.card import CARD, Card, card_beside, load_card, read_card, write_card
 from damnatio.models.exporting import write_onnx
 from damnatio.models.gate import Gated, ungated
 from damnatio.models.limits import limits_of
 from damnatio.models.maps import method_of
 from damnatio.models.onnx.files import TOLERANCE, embedding_size, parity_of, read_graph, read_network
 from damnatio.models.state_dicts import fill_counters, guess, input_size, read_state
+from damnatio.models.statistics import Statistics
 from damnatio.models.store import (
     GRAPH,
     HEAD,
@@ -98,6 +99,19 @@ def _given_card(path: Path) -> Card | None:
     if card.sha256 and card.sha256 != digest_of(path):
         raise DamnatioError(f"{place} is the card of another file than {path.name}: their hashes differ.")
     return card
+
+
+def write_scores(settings: ModelSettings, card: Card, scores: Statistics | None) -> Path:
+    """Put the statistics of a model's scores into its card, and write one beside the weights if there is none."""
+    path = weights_file(settings)
+    if scores is None:
+        raise DamnatioError(
+            "Too few people to say how the model's scores lie: bring faces of at least fifty. The card was not changed."
+        )
+    place = card_beside(path) or path.with_name(f"{path.name}.{CARD}")
+    given = _given_card(path) or card.model_copy(update={"sha256": digest_of(path)})
+    write_card(given.model_copy(update={"scores": scores}), place)
+    return place
 
 
 def weights_file(settings: ModelSettings) -> Path:

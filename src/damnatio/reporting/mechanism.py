@@ -17,8 +17,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from damnatio.heads.cosface import CosFace
-from damnatio.methods import METHODS
-from damnatio.methods.base import Context, ForgetBatch, ForgetSet
+from damnatio.methods.base import Context, ForgetBatch, ForgetSet, fine_tuning
 from damnatio.reporting.figures import STYLE, save
 
 ON_THE_SPHERE = ("CURE", "NG+", "PD", "HD", "CP", "EC", "OF", "GA")
@@ -38,7 +37,7 @@ def paths_of(name: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     head = CosFace(OTHERS, 3)
     with torch.no_grad():
         head.weight.copy_(others)
-    kind = METHODS.get(name)
+    kind = fine_tuning(name)
     forget = ForgetSet(np.arange(IMAGES), np.zeros(IMAGES, dtype=np.int64))
     method = kind(kind.Settings(method=name, **SETTINGS.get(name, {})), forget, head)
     begun = F.normalize(start, dim=1)
@@ -98,5 +97,5 @@ def mechanisms(methods: Sequence[str], folder: Path) -> None:
             axis.plot(lines[..., 0], lines[..., 1], "-", color="#b3392f", lw=0.5, alpha=0.5)
             axis.plot(*tracks[0].T, ".", color="#e8a39d", ms=4)
             axis.plot(*tracks[-1].T, "o", color="#b3392f", ms=4)
-            axis.set(xlim=(-3.3, 3.3), ylim=(-3.3, 3.3), aspect="equal", title=f"{name}: {METHODS.get(name).title}")
+            axis.set(xlim=(-3.3, 3.3), ylim=(-3.3, 3.3), aspect="equal", title=f"{name}: {fine_tuning(name).title}")
         save(figure, folder, "mechanism")

@@ -1,4 +1,4 @@
-"""Stage 5: a method alters f* so that it forgets a forget set. The training loop runs the job that is made here."""
+"""A method fine-tunes f*. The training loop runs the job that is made here."""
 
 from pathlib import Path
 from typing import cast
@@ -7,8 +7,8 @@ import torch
 
 from damnatio.backbones.cutting import cut
 from damnatio.faces.base import Faces
-from damnatio.methods import METHODS
-from damnatio.methods.base import ForgetSet, method_settings
+from damnatio.methods.base import ForgetSet, MethodSettings, fine_tuning, method_settings, schedule_of
+from damnatio.models.card import altered_card
 from damnatio.models.inputs import Inputs, Pixels
 from damnatio.models.maps import need_no_map
 from damnatio.models.store import load_backbone, load_head
@@ -31,9 +31,10 @@ def forgetting_job(
 ) -> Job:
     """The fine-tuning of f* by a variant of the recipe at a scale. `original` is the folder of f*. If `trunk` is the
     folder of its trunk's activations, only the tail is trained."""
-    settings = method_settings(recipe, variant)
+    settings, schedule = method_settings(recipe, variant), schedule_of(recipe, variant)
+    assert isinstance(settings, MethodSettings)
     images = ForgetSet(*partitions.forget(scale))
-    kind = METHODS.get(settings.method)
+    kind = fine_tuning(settings.method)
     single = [group for group in groups_of(images.identities) if len(group) == 1]
     if kind.pairs and single:
         name = partitions.table["identity"][images.images[single[0][0]]]
@@ -58,22 +59,20 @@ def forgetting_job(
         title=f"{scale} {variant}",
         backbone=backbone,
         head=head,
-        card=card.model_copy(
-            update={"origin": f"{card.sha256[:16]} ({card.origin}) altered by {variant} at {scale}", "sha256": ""}
-        ),
+        card=altered_card(card, variant, scale),
         inputs=inputs,
         rows=rows,
         labels=labels,
-        settings=recipe.forget,
+        settings=schedule,
         lr=settings.lr,
         seed=recipe.seed,
         forgetting=Forgetting(
             method=method,
             images=images,
             original=frozen,
-            identities_per_batch=recipe.forget.identities_per_batch,
-            images_per_identity=recipe.forget.images_per_identity,
-            freeze_batch_norm=recipe.forget.batch_norm == "frozen",
+            identities_per_batch=schedule.identities_per_batch,
+            images_per_identity=schedule.images_per_identity,
+            freeze_batch_norm=schedule.batch_norm == "frozen",
         ),
         whole=whole,
     )

@@ -1,0 +1,53 @@
+"""How the scores of a model lie: a few numbers about mated and non-mated comparisons, kept in its card."""
+
+import math
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Frozen(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Tail(Frozen):
+    """How far strangers' scores reach above their mean: the share of them that is more than z deviations above it is
+    `share` exp(-(z - at) / scale), for z from `at` on. An exponential tail decays more slowly than a normal one."""
+
+    share: float = Field(gt=0, lt=1)
+    at: float
+    scale: float = Field(gt=0)
+
+    def z(self, share: float) -> float:
+        """The number of deviations that this share of strangers exceeds."""
+        return self.at + self.scale * math.log(self.share / share)
+
+    def beyond(self, z: float) -> float:
+        """The share of strangers beyond z deviations; at most `share`, since the tail begins there."""
+        return self.share * math.exp(-max(z - self.at, 0.0) / self.scale)
+
+
+class Statistics(Frozen):
+    """Of single images: cosines of one person's images (mated) and of two people's (non-mated)."""
+
+    nonmated_mean: float
+    nonmated_deviation: float = Field(gt=0)
+    tail: Tail
+    mated_mean: float
+    mated_deviation: float = Field(gt=0)
+    people: int = Field(ge=0)
+    """on whom they were measured; 0 for the defaults"""
+    source: str
+
+    def level(self, share: float) -> float:
+        """The score that this share of non-mated comparisons exceeds."""
+        return self.nonmated_mean + self.nonmated_deviation * self.tail.z(share)
+
+    def caught(self, at: float, photographs: int) -> float:
+        """The share of one's new images whose score to the mean of so many of one's images is expected to reach `at`.
+
+        If images of one person have the cosine m on average, a new one has m sqrt(n) / sqrt(1 + (n - 1) m) with the
+        direction of the mean of n. The deviation is taken to be that of single images, a normal one.
+        """
+        mean = max(self.mated_mean, 1e-6)
+        expected = mean * math.sqrt(photographs / (1 + (photographs - 1) * mean))
+        return 0.5 * math.erfc((at - expected) / (self.mated_deviation * math.sqrt(2)))
