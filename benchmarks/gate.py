@@ -25,8 +25,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from damnatio.models.exporting import write_onnx
-from damnatio.models.gate import Cone, Entry, Gate, Member, Record, Scatter, Tail, pseudonym
+from damnatio.models.gate import Cone, Entry, Gate, Member, Record, Scatter, pseudonym
 from damnatio.models.onnx.gate_nodes import gate_alone
+from damnatio.models.statistics import Tail
 from damnatio.models.store import new_backbone
 
 DIM, WAVES, SIDE, OPSET = 512, 2048, 112, 18
