@@ -122,8 +122,8 @@ def _detection(world: World, gate: Gate, units: Units, new: Rows, choices: Choic
     development = np.flatnonzero(members.has(DEVELOPMENT))
     gallery_places = np.flatnonzero(members.has(TEST) | members.has(DISTRACTOR))
     gallery = templates(units[gallery_places], codes_of(members.table["identity"][gallery_places])[0])[0]
-    nearest = [(units[places] @ gallery.T).max(axis=1) for places in (new, development)]
-    yield {"attack": "detection: highest score in a gallery of strangers", "AUC": area(*nearest)}
+    nearest = [-(units[places] @ gallery.T).max(axis=1) for places in (new, development)]
+    yield {"attack": "detection: far from everybody in a gallery of strangers", "AUC": area(*nearest)}
     yield {"attack": "detection: linear classifier of embeddings", "AUC": _classified(world, units, new, development)}
     some, others = some_new(world, choices.again), _each_once(world, development, choices)
     change = COPIES["JPEG 75"]
@@ -131,7 +131,7 @@ def _detection(world: World, gate: Gate, units: Units, new: Rows, choices: Choic
     for places in (some, others):
         near = through(gate, world.embedded(changed(world.pixels(places), change)))[1]
         scores.append(-np.einsum("ij,ij->i", units[places], near))
-    yield {"attack": "detection: score of a photograph to its JPEG copy", "AUC": area(*scores)}
+    yield {"attack": "detection: far from one's own JPEG copy", "AUC": area(*scores)}
 
 
 def _each_once(world: World, places: Rows, choices: Choices) -> Rows:

@@ -14,6 +14,8 @@ TMR = {
 }
 """Columns of the short tables that hold two rates, at the false match rates 1e-4 and 1e-2."""
 Columns = dict[str, str | tuple[str, ...]]
+SET = ("used", "people", "share", "bound", "bandwidth", "waves")
+"""columns of what was set, not measured"""
 WORLDS = {"demo": "rendered faces", "lfw-mobilefacenet": "LFW"}
 
 SHORT: dict[str, Columns] = {
@@ -144,15 +146,16 @@ def _names(names: str | tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _cell(row: Mapping[str, str], names: tuple[str, ...]) -> str:
-    return " / ".join(filter(None, (_shown(row.get(name) or "") for name in names)))
+    return " / ".join(filter(None, (_shown(name, row.get(name) or "") for name in names)))
 
 
-def _shown(text: str) -> str:
-    """Numbers with three places, whole and very small ones as they are; names without underscores."""
+def _shown(name: str, text: str) -> str:
+    """Rates with three places, and more if they are very small; counts and settings as they are; names of people
+    without underscores."""
     try:
         value = float(text)
     except ValueError:
         return text.replace("_", " ").replace("*", "\\*")
-    if text.lstrip("-").isdigit():
-        return f"{int(text):,}"
+    if name in SET:
+        return f"{value:g}"
     return f"{value:.3f}" if value == 0 or abs(value) >= 0.001 else f"{value:.1g}"
