@@ -13,8 +13,9 @@ from safetensors.numpy import load_file, save_file
 
 from damnatio.embedding import FILE
 from damnatio.evaluation import rechecking
-from damnatio.evaluation.measuring import COLUMNS, Measured
-from damnatio.evaluation.rechecking import Setup, differences, reference
+from damnatio.evaluation.measuring import Measured
+from damnatio.evaluation.rates import COLUMNS
+from damnatio.evaluation.rechecking import Setup, differences, original_of
 from damnatio.evaluation.score_files import read_scores
 from damnatio.partitions import COLUMNS as NEEDED
 from damnatio.partitions import TEXTS
@@ -64,7 +65,7 @@ def recheck(
     scores: Path | None = None,
 ) -> Measured:
     setup = Setup(partitions=protocol, seed=recipe.seed, settings=recipe.evaluate, scale=scale)
-    star = reference(original, setup) if original else None
+    star = original_of(original, setup) if original else None
     return rechecking.recheck(embeddings, setup, original=star, folder=folder, scores=scores)
 
 
