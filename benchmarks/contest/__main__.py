@@ -33,7 +33,6 @@ def main() -> int:
     from contest.rules import CONTESTANTS, WORLDS
     from contest.tables import publish
     from contest.worlds import Place, say
-
     from damnatio.support.devices import set_threads
     from damnatio.support.errors import DamnatioError
 

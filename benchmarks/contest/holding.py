@@ -19,7 +19,6 @@ from contest.rules import (
 )
 from contest.runs import Run, base_of, original, run, value_of
 from contest.worlds import Place, say
-
 from damnatio.support.tables import Table
 
 

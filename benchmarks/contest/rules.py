@@ -1,7 +1,7 @@
 """The rules of the contest. They were written down before the first result, and every method has the same ones.
 
-**Draws.** Draw 0 chooses settings, draws 1 to 3 are reported. The forget and test people of draw 0 take part in no other
-draw, in no role. On the demo each draw trains an f* of its own; on LFW f* is the published network.
+**Draws.** Draw 0 chooses settings, draws 1 to 3 are reported. The forget and test people of draw 0 take part in no
+other draw, in no role. On the demo each draw trains an f* of its own; on LFW f* is the published network.
 
 **Budget.** Each method that fine-tunes has `steps` steps of `retain` retain and `PEOPLE` x `PHOTOGRAPHS` forget images:
 image-gradients = steps x images of a step. The retain images are drawn by the seed, each is seen once.

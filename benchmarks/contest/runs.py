@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from contest.rules import PEOPLE, PHOTOGRAPHS, SCALE, Contestant
 from contest.worlds import Draw, Place, fresh
-
 from damnatio.embedding import FILE, in_float64, load_embeddings, save_embeddings
 from damnatio.evaluation.legacy import Embedded
 from damnatio.evaluation.measuring import ORIGINAL, Result, measure, reference_of, table_of, write
@@ -27,15 +27,31 @@ from damnatio.methods.base import method_settings
 from damnatio.methods.closed_form import ClosedForm
 from damnatio.partitions import RETAIN, TRAIN
 from damnatio.recipe.schema import Recipe
-from damnatio.support.code import behind
+from damnatio.support.code import digests
 from damnatio.support.errors import DamnatioError
 from damnatio.support.files import content_key, write_atomically
 from damnatio.support.tables import Table
 from damnatio.training.loop import fit
 
-RUN, RESULTS, REFERENCE = "run.json", "results.parquet", "original"
+RUN, RESULTS = "run.json", "results.parquet"
 WITHOUT_EFFECT = {"scales", "methods", "settings", "workers", "log_every", "checkpoint_seconds"}
 """of the section `forget`: other contestants, and how a result is reached"""
+
+
+def _commit() -> str:
+    """The commit of the code at work; with a + if files of the package differ from it."""
+    here = Path(__file__).parent
+
+    def git(*words: str) -> str:
+        done = subprocess.run(["git", "-C", str(here), *words], capture_output=True, text=True, check=False)
+        return done.stdout.strip()
+
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", "../../src")
+    return (git("rev-parse", "--short", "HEAD") or "unknown") + "+" * bool(changed)
+
+
+COMMIT, MEASURING = _commit(), digests(["damnatio.evaluation.measuring", "damnatio.evaluation.protocol"])
+"""of the code as it was when this process started, whatever is edited meanwhile"""
 
 
 @dataclass(frozen=True)
@@ -93,7 +109,7 @@ def run(place: Place, number: int, contestant: Contestant, setting: Mapping[str,
     made = _read(folder, wanted)
     if made is None:
         made = _forget(place, place.draw(number), contestant, recipe, fresh(folder))
-        made |= {"wanted": wanted, "setting": dict(setting), "commit": commit()}
+        made |= {"wanted": wanted, "setting": dict(setting), "commit": COMMIT}
         write_atomically(folder / RUN, json.dumps(made, indent=1) + "\n")
     return Run(
         contestant=contestant.name,
@@ -182,22 +198,4 @@ def _reference(place: Place, draw: Draw) -> Path:
 
 def _measuring(recipe: Recipe) -> str:
     """A hash of the code and the settings of an evaluation."""
-    return content_key({"code": behind(_evaluated_by), "settings": recipe.evaluate.model_dump(mode="json")})
-
-
-def _evaluated_by() -> None:
-    """The code that the rates depend on."""
-    from damnatio.evaluation.measuring import measure  # noqa: F401
-    from damnatio.evaluation.protocol import compare  # noqa: F401
-
-
-def commit() -> str:
-    """The commit of the code at work; with a + if files differ from it."""
-    here = Path(__file__).parent
-
-    def git(*words: str) -> str:
-        done = subprocess.run(["git", "-C", str(here), *words], capture_output=True, text=True, check=False)
-        return done.stdout.strip()
-
-    changed = git("status", "--porcelain", "--untracked-files=no", "--", "../../src")
-    return (git("rev-parse", "--short", "HEAD") or "unknown") + "+" * bool(changed)
+    return content_key({"code": MEASURING, "settings": recipe.evaluate.model_dump(mode="json")})

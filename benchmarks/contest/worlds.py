@@ -12,9 +12,9 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-from contest.rules import PEOPLE, PHOTOGRAPHS, SCALE, TUNING, World
 from numpy.typing import NDArray
 
+from contest.rules import PEOPLE, PHOTOGRAPHS, SCALE, TUNING, World
 from damnatio.backbones.cutting import cut
 from damnatio.embedding import FILE, load_embeddings, save_embeddings
 from damnatio.faces.base import Faces
@@ -157,13 +157,17 @@ class Place:
 
     def _check_settings(self, number: int) -> None:
         """Refuse a draw that was made with other people or another f*."""
-        wanted = self.recipe(number).model_dump(mode="json", include={"faces", "captures", "partitions", "model", "train"})
+        wanted = self.recipe(number).model_dump(
+            mode="json", include={"faces", "captures", "partitions", "model", "train"}
+        )
         path = self.folder / f"draw-{number}" / "draw.json"
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(path, json.dumps(wanted, indent=1) + "\n")
         elif json.loads(path.read_text()) != wanted:
-            raise DamnatioError(f"{path.parent} was made with other settings: delete {self.folder}, or name another --work.")
+            raise DamnatioError(
+                f"{path.parent} was made with other settings: delete {self.folder}, or name another --work."
+            )
 
 
 def made(folder: Path, build: Callable[[Path], None]) -> Path:
