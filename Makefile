@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 RUN := $(VENV)/bin
 SECONDS ?= 60
 
-.PHONY: demo test test-unit test-cli test-fast test-lowest test-insightface fuzz test-processors check format results bench-frames bench-faces bench-eval bench-paper-eval bench-peers clean
+.PHONY: demo test test-unit test-cli test-fast test-lowest test-insightface fuzz test-processors check format results bench-frames bench-faces bench-eval bench-paper-eval bench-peers contest contest-lfw clean
 
 demo: $(READY)  ## the whole experiment on rendered faces: runs/demo/report/index.html
 	$(RUN)/damnatio demo
@@ -71,6 +71,12 @@ bench-eval: $(READY) bench-peers  ## exact thresholds, searches and distances be
 
 bench-paper-eval: $(READY)  ## the paper's protocol on random embeddings, at a tenth of its size
 	$(RUN)/python benchmarks/paper_evaluation.py
+
+contest: $(READY)  ## all methods on the demo under the same rules: results/contest; goes on where it was stopped
+	$(RUN)/python benchmarks/contest demo
+
+contest-lfw: $(READY)  ## the same on LFW; DAMNATIO_ASSETS names the folder with the faces and the weights
+	$(RUN)/python benchmarks/contest lfw
 
 bench-peers: $(READY)
 	PIP_CONSTRAINT=constraints.txt $(RUN)/pip install --quiet --disable-pip-version-check --editable '.[bench]'

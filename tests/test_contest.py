@@ -4,11 +4,11 @@ import csv
 from pathlib import Path
 
 import pytest
+
 from contest.holding import hold
 from contest.rules import CONTESTANTS, TUNING, World, harm, settings_of
 from contest.tables import publish
 from contest.worlds import Place
-
 from damnatio.partitions import FORGET, TEST
 from damnatio.support.errors import DamnatioError
 from tests.conftest import TINY
