@@ -24,12 +24,15 @@ TWO = [contestant for contestant in CONTESTANTS if contestant.name in ("HD", "GS
 
 @pytest.mark.cli
 def test_a_contest_is_held_once_and_read_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    place = Place(SMALL, tmp_path / "demo", OVERRIDES)
-    first = hold(place, TWO, draws=(1,))
+    with Place(SMALL, tmp_path / "demo", OVERRIDES) as place:
+        first = hold(place, TWO, draws=(1,))
+        with pytest.raises(DamnatioError, match="Another process"):
+            Place(SMALL, tmp_path / "demo", OVERRIDES)
     runs = sorted((tmp_path / "demo").glob("draw-*/*/run.json"))
     assert len(runs) == 2 * (4 + 1)
     times = [run.stat().st_mtime_ns for run in runs]
-    again = hold(Place(SMALL, tmp_path / "demo", OVERRIDES), TWO, draws=(1,))
+    with Place(SMALL, tmp_path / "demo", OVERRIDES) as place:
+        again = hold(place, TWO, draws=(1,))
     assert [run.stat().st_mtime_ns for run in runs] == times
     for before, after in zip(first.entries, again.entries, strict=True):
         assert before.chosen.run.setting == after.chosen.run.setting
@@ -51,8 +54,11 @@ def test_a_contest_is_held_once_and_read_again(tmp_path: Path, capsys: pytest.Ca
     }
     assert "2 of 3 draws are missing" in (tmp_path / "out/demo.md").read_text()
 
-    with pytest.raises(DamnatioError, match="made with other settings"):
-        Place(SMALL, tmp_path / "demo", [*OVERRIDES, "partitions.test=7"]).partitions(TUNING)
+    with (
+        Place(SMALL, tmp_path / "demo", [*OVERRIDES, "partitions.test=7"]) as other,
+        pytest.raises(DamnatioError, match="made with other settings"),
+    ):
+        other.partitions(TUNING)
     assert "draw 1" in capsys.readouterr().err
 
 

@@ -41,8 +41,8 @@ def main() -> int:
         overrides = [f"faces.root={options.faces}", f"model.weights={options.weights}", *overrides]
     set_threads(options.threads)
     try:
-        place = Place(WORLDS[options.world], options.work / options.world, overrides)
-        publish(hold(place, CONTESTANTS), options.world, options.out)
+        with Place(WORLDS[options.world], options.work / options.world, overrides) as place:
+            publish(hold(place, CONTESTANTS), options.world, options.out)
     except DamnatioError as error:
         say(f"contest: {error}")
         return 2

@@ -51,11 +51,18 @@ class Draw:
 
 
 class Place:
-    """A world at work in a folder."""
+    """A world at work in a folder, which one process holds at a time."""
 
     def __init__(self, world: World, folder: Path, overrides: Sequence[str] = ()) -> None:
         self.world, self.folder, self.overrides = world, folder, list(overrides)
+        self._workspace = Workspace(folder / "run", say)
         self._draws: dict[int, Draw] = {}
+
+    def __enter__(self) -> "Place":
+        return self
+
+    def __exit__(self, *what: object) -> None:
+        self._workspace.__exit__(*what)
 
     def recipe(self, number: int) -> Recipe:
         """The recipe of a draw: its seed, the sizes of its sets and the budget."""
@@ -78,10 +85,9 @@ class Place:
 
     @cached_property
     def _stages(self) -> tuple[Faces, Table]:
-        with Workspace(self.folder / "run", say) as workspace:
-            pipeline = Pipeline(self.recipe(TUNING), workspace)
-            captures = pipeline.captures()
-            return pipeline.images(pipeline.faces()), Table.read(captures.path / "captures.parquet")
+        pipeline = Pipeline(self.recipe(TUNING), self._workspace)
+        captures = pipeline.captures()
+        return pipeline.images(pipeline.faces()), Table.read(captures.path / "captures.parquet")
 
     @property
     def faces(self) -> Faces:
