@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 RUN := $(VENV)/bin
 SECONDS ?= 60
 
-.PHONY: demo test test-unit test-cli test-fast test-lowest test-insightface fuzz test-processors check format results bench-frames bench-faces bench-eval bench-paper-eval bench-gate bench-peers clean
+.PHONY: demo test test-unit test-cli test-fast test-lowest test-insightface fuzz test-processors check format results bench-frames bench-faces bench-eval bench-paper-eval bench-gate bench-peers contest contest-lfw clean
 
 demo: $(READY)  ## the whole experiment on rendered faces: runs/demo/report/index.html
 	$(RUN)/damnatio demo
@@ -74,6 +74,12 @@ bench-paper-eval: $(READY)  ## the paper's protocol on random embeddings, at a t
 
 bench-gate: $(READY)  ## the cost of a gate beside a MobileFaceNet, from 1 person to 100,000
 	$(RUN)/python benchmarks/gate.py
+
+contest: $(READY)  ## all methods on the demo under the same rules: results/contest; goes on where it was stopped
+	$(RUN)/python benchmarks/contest demo
+
+contest-lfw: $(READY)  ## the same on LFW; DAMNATIO_ASSETS names the folder with the faces and the weights
+	$(RUN)/python benchmarks/contest lfw
 
 bench-peers: $(READY)
 	PIP_CONSTRAINT=constraints.txt $(RUN)/pip install --quiet --disable-pip-version-check --editable '.[bench]'

@@ -14,13 +14,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import faiss
-import history
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.stats import wasserstein_distance
 from sklearn.metrics import roc_curve
 
+import history
 from damnatio.evaluation import choosing, scanning, searching
 from damnatio.evaluation.scanning import Kind, Narrow, Units, on_grid
 from damnatio.evaluation.searching import top_two

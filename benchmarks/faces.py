@@ -17,11 +17,11 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import history
 import numpy as np
 import simplejpeg
 from PIL import Image
 
+import history
 from damnatio.faces import SOURCES, detect
 from damnatio.faces.base import CHUNK
 

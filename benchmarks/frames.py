@@ -11,11 +11,11 @@ import resource
 import time
 from collections.abc import Callable
 
-import history
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+import history
 from damnatio.methods.frames import ClosedFrame, greedy_frame
 
 

@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import history
 import numpy as np
 import torch
 
+import history
 from damnatio.evaluation.comparing import leave_one_out, mated_across, search, templates
 from damnatio.evaluation.nonmated import nonmated_pairs
 from damnatio.evaluation.pairings import Vectors, Within

@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import nn
 
 from damnatio.faces.base import Faces
 from damnatio.heads.base import Head
@@ -51,8 +54,20 @@ def import_original(recipe: Recipe, faces: Faces, partitions: Partitions, folder
         batch=recipe.evaluate.embed_batch,
         title="import f*",
     )
+    write_imported(recipe.model, backbone, card, units, labels, folder)
+
+
+def write_imported(
+    settings: ModelSettings,
+    backbone: nn.Module,
+    card: Card,
+    units: NDArray[np.float32],
+    labels: NDArray[np.int64],
+    folder: Path,
+) -> None:
+    """Write an imported network as f*. `units` are its embeddings of the retain images, and `labels` their classes."""
     means = mean_directions(torch.from_numpy(units), torch.from_numpy(labels), int(labels.max()) + 1)
-    save_model(backbone, _head(recipe.model, means), card, folder)
+    save_model(backbone, _head(settings, means), card, folder)
 
 
 def _head(settings: ModelSettings, means: torch.Tensor) -> Head:
