@@ -36,6 +36,8 @@ class Card(BaseModel):
     """of an ONNX file: the largest difference between torch and onnxruntime, as a share of the embedding's length"""
     map: str = ""
     """the closed-form method whose map follows the network in the file; empty: none"""
+    limits: str | None = None
+    """what whoever uses an altered model must know"""
 
     def fed_as(self, settings: ModelSettings) -> "Card":
         """The card, with the feeding and the licence that the recipe states."""
