@@ -13,8 +13,9 @@ import torch
 from torch import nn
 
 from damnatio.models.card import CARD, Card, write_card
+from damnatio.models.gate import ungated
 from damnatio.models.maps import method_of, tensors_of
-from damnatio.models.onnx.files import TOLERANCE, need_onnx, parity_of, write_network
+from damnatio.models.onnx.files import TOLERANCE, add_gate, need_onnx, parity_of, write_network
 from damnatio.models.onnx.graph import GraphNetwork
 from damnatio.support.arrays import save_tensors
 from damnatio.support.errors import DamnatioError
@@ -26,16 +27,19 @@ INPUT, OUTPUT = "input.1", "embedding"
 
 def export(backbone: nn.Module, card: Card, path: Path) -> Card:
     """Write the network to a file of the kind that its ending says, and the card beside it; the card as written."""
+    network, behind = ungated(backbone)
     parity = None
     if not path.parent.is_dir():
         raise DamnatioError(f"There is no folder {path.parent} to export to.")
     if path.suffix == ".onnx":
         trial = path.with_name(f".{path.stem}.{os.getpid()}.onnx")  # only a sound file may replace one in service
         try:
-            if isinstance(backbone, GraphNetwork):
+            if isinstance(network, GraphNetwork):
                 write_network(backbone, trial)
             else:
-                write_onnx(backbone, card.size, trial)
+                write_onnx(network, card.size, trial)
+                if behind is not None:
+                    add_gate(trial, behind)
             parity = parity_of(backbone, trial, card.size)
             if parity > TOLERANCE:
                 raise DamnatioError(
@@ -49,7 +53,7 @@ def export(backbone: nn.Module, card: Card, path: Path) -> Card:
         raise DamnatioError(
             f"{path} ends in none of .onnx, .safetensors, .pth, .pt: give a file with one of these endings."
         )
-    elif isinstance(backbone, GraphNetwork):
+    elif isinstance(network, GraphNetwork):
         raise DamnatioError(f"The network is an ONNX graph, which {path.suffix} cannot hold: export it to .onnx.")
     elif path.suffix == ".safetensors":
         save_tensors(tensors_of(backbone), path)

@@ -11,8 +11,9 @@ from torch import nn
 
 from damnatio.models.card import Card, card_beside, load_card, read_card
 from damnatio.models.exporting import write_onnx
+from damnatio.models.gate import Gated, ungated
 from damnatio.models.maps import method_of
-from damnatio.models.onnx.files import TOLERANCE, embedding_size, parity_of, read_network
+from damnatio.models.onnx.files import TOLERANCE, embedding_size, parity_of, read_graph, read_network
 from damnatio.models.state_dicts import fill_counters, guess, input_size, read_state
 from damnatio.models.store import (
     GRAPH,
@@ -42,9 +43,11 @@ def import_model(settings: ModelSettings, size: int | None = None) -> tuple[nn.M
     origin = f"{path.name} {digest_of(path)[:16]}"
     backbone: nn.Module
     if path.suffix in GRAPHS:
-        backbone, side, dim, parity = read_network(path)
-        feeding = (0.0, 1.0) if backbone.preprocesses else (127.5, 127.5)
-        card = Card(backbone=ONNX, dim=dim, size=side, mean=feeding[0], deviation=feeding[1], parity=parity)
+        graph = read_graph(path)
+        backbone = graph.model
+        mean, deviation = (0.0, 1.0) if graph.network.preprocesses else (127.5, 127.5)
+        fed = {"mean": mean, "deviation": deviation}
+        card = Card(backbone=ONNX, dim=graph.dim, size=graph.size, parity=graph.parity, **fed)
     else:
         state, wanted = read_state(path), given.size if given else size or SIZE
         side = wanted if given else input_size(state, settings.backbone, dim=settings.dim, wanted=wanted) or wanted
@@ -123,14 +126,16 @@ def adopt(module: nn.Module, card: Card, folder: Path) -> Card:
     kept. `card` states the size, the dimension and the feeding; its backbone is set here.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    write_onnx(module, card.size, folder / GRAPH, fold=False)
+    own, behind = ungated(module)
+    write_onnx(own, card.size, folder / GRAPH, fold=False)
     network, size, dim, _ = read_network(folder / GRAPH)
     if dim != card.dim:
         raise DamnatioError(
             f"The network makes {dim} values of an image, and its card says {card.dim}: correct the card."
         )
-    parity = parity_of(module, folder / GRAPH, size)
+    parity = parity_of(own, folder / GRAPH, size)
     if parity > TOLERANCE:
         raise DamnatioError(f"The network and its ONNX graph differ by {parity:.1g} of the embedding's length.")
-    save_model(network, None, card.model_copy(update={"backbone": ONNX}), folder)
+    model = network if behind is None else Gated(network, behind)
+    save_model(model, None, card.model_copy(update={"backbone": ONNX}), folder)
     return load_card(folder)
