@@ -188,6 +188,10 @@ def test_counts_against_a_recount(table: Table) -> None:
                 expected["mated R"] += probes
             if part == "T":
                 expected["mated T"] += probes
+                expected["mated T single"] += sum(1 for i in range(len(rows)) for _ in range(i))
+            marked = sum(bool(row["bystander"]) for row in rows)
+            expected["B"] += marked > 0
+            expected["mated B"] += sum(1 for i in range(marked) for _ in range(i))
             if part == "F" and rows[0]["scale"] in inside:
                 expected["F"] += 1
                 expected["mated F tr-tr"] += sum(1 for i in range(train) for _ in range(i))
@@ -325,6 +329,112 @@ def test_pool_with_too_few_identities_is_named() -> None:
     wanted = SETTINGS.model_copy(update={"pools": POOLS, "development": 31, "development_min_images": 1})
     with pytest.raises(DamnatioError, match=r"asks for 31 .* and 30 are left of 30 in the pool 'others'"):
         draw(pooled(), wanted, seed=1)
+
+
+# --- bystanders ------------------------------------------------------------------------------------------------------
+
+
+def bystanders(table: Table) -> dict[str, set[str]]:
+    """The names of the marked images of each bystander."""
+    found: dict[str, set[str]] = {}
+    for row in table.rows():
+        if row["bystander"]:
+            found.setdefault(row["identity"], set()).add(row["image"])
+    return found
+
+
+def kept_images(faces: Table) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for row in faces.rows():
+        if row["kept"]:
+            found.setdefault(row["identity"], set()).add(row["image"])
+    return found
+
+
+def test_bystanders_are_the_test_identities_that_could_have_been_forgotten() -> None:
+    """Of their images, those kept of their capture instances count."""
+    others, many = 0, SETTINGS.model_copy(update={"forget_min_images": 9})
+    for seed in range(10):
+        table, kept = draw(captures(), many, seed).table, kept_images(captures())
+        test = members(table, "T")
+        wanted = {name: kept[name] for name in test if len(kept.get(name, ())) >= 9}
+        assert bystanders(table) == wanted
+        others += len(test) - len(wanted)
+    assert others > 0
+
+
+DRAWN = {
+    "F": ["p02", "p03", "p19", "p21", "p25"],
+    "T": ["p07", "p18", "p28"],
+    "D": ["p04", "p11", "p20", "p29"],
+    "eval": [
+        *("p02/04.png", "p02/10.png", "p03/06.png", "p03/07.png", "p19/00.png", "p19/03.png"),
+        *("p19/12.png", "p21/02.png", "p21/10.png", "p25/01.png", "p25/12.png"),
+    ],
+}
+"""what version 0.2.0 drew, which knew no bystanders"""
+
+
+def test_bystanders_change_no_other_partition() -> None:
+    table = draw(captures(), SETTINGS, seed=1).table
+    assert sorted(members(table, "F")) == DRAWN["F"]
+    assert sorted(members(table, "T")) == DRAWN["T"]
+    assert sorted(members(table, "D")) == DRAWN["D"]
+    evaluated = table["image"][(table["role"] == "eval").astype(bool)].tolist()
+    assert evaluated == DRAWN["eval"]
+
+
+def test_everybody_left_in_the_pool_of_bystanders_is_one() -> None:
+    """Who has two capture instances. Nobody else's partition, role or label depends on that."""
+    faces = pooled()
+    lone = (faces["identity"] == "p01") & (np.cumsum(faces["identity"] == "p01") > 1)  # p01 has one capture instance
+    faces = faces.with_columns(kept=faces["kept"] & ~lone)
+    plain, named = (
+        draw(faces, SETTINGS.model_copy(update={"pools": pools}), seed=1) for pools in (POOLS, {**POOLS, "B": "people"})
+    )
+    kept, pool = kept_images(faces), dict(zip(faces["identity"], faces["pool"], strict=True))
+    left = {name for name in members(plain.table, "-") if pool[name] == "people"}
+    wanted = {name for name in left if len(kept.get(name, ())) >= 2}
+    assert wanted
+    assert wanted < left
+    assert members(named.table, "B") == wanted
+    assert bystanders(named.table) == {name: kept[name] for name in wanted}
+    for before, now in zip(plain.table.rows(), named.table.rows(), strict=True):
+        same = {name: value for name, value in before.items() if name not in ("partition", "bystander")}
+        assert same == {name: now[name] for name in same}
+        assert now["partition"] == ("B" if now["identity"] in wanted else before["partition"])
+    assert set(named.trained().tolist()) == set(plain.trained().tolist())
+    marked = {row["row"] for row in named.table.rows() if row["bystander"]}
+    assert set(named.evaluated().tolist()) == set(plain.evaluated().tolist()) | marked
+
+
+def test_test_identities_of_another_pool_than_the_forgotten_are_no_bystanders() -> None:
+    table = draw(pooled(), SETTINGS.model_copy(update={"pools": POOLS}), seed=1).table
+    assert not bystanders(table)
+    assert counts(Partitions(table, SCALES)).rows()[0]["mated B"] == 0
+    beside = {**POOLS, "T": "people"}
+    table = draw(pooled(), SETTINGS.model_copy(update={"pools": beside}), seed=1).table
+    assert set(bystanders(table)) <= members(table, "T")
+    assert bystanders(table)
+
+
+def test_pool_of_bystanders_that_the_faces_do_not_have_is_refused() -> None:
+    with pytest.raises(DamnatioError, match=r"partitions\.pools\.B: the faces have no pool 'peple'\. Did you mean"):
+        draw(pooled(), SETTINGS.model_copy(update={"pools": {"B": "peple"}}), seed=1)
+
+
+def test_table_of_an_older_version_has_no_bystanders(tmp_path: Path) -> None:
+    drawn = draw(captures(), SETTINGS, seed=1)
+    drawn.write(tmp_path)
+    again = Partitions.read(tmp_path / "partitions.parquet")
+    assert again.bystanders().tolist() == drawn.bystanders().tolist()
+    assert again.bystanders().any()
+    older = Table({name: values for name, values in drawn.table.columns.items() if name != "bystander"})
+    older.write(tmp_path / "older.parquet", Table.read_metadata(tmp_path / "partitions.parquet"))
+    assert not Partitions.read(tmp_path / "older.parquet").bystanders().any()
+    drawn.table.with_columns(bystander=["yes"] * len(drawn.table)).write(tmp_path / "text.parquet")
+    with pytest.raises(DamnatioError, match="the column 'bystander' must hold true or false"):
+        Partitions.read(tmp_path / "text.parquet")
 
 
 # --- what cannot be drawn or read ------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from damnatio.erasure.erase import Erased, HiddenPerson
-    from damnatio.evaluation.measuring import Result
+    from damnatio.evaluation.rates import Result
     from damnatio.models.card import Card
 
 __all__ = ["erase", "evaluate", "export", "hidden", "load_model", "run"]
@@ -124,13 +124,13 @@ def evaluate(
     The recipe gives the operating points, the replicates and the seed. `original` holds the embeddings of f*, for an
     altered model; without it the embeddings are measured as those of f*.
     """
-    from damnatio.evaluation.rechecking import Setup, recheck, reference
+    from damnatio.evaluation.rechecking import Setup, original_of, recheck
     from damnatio.recipe.files import load
 
     loaded = load(os.fspath(recipe), overrides)
     setup = Setup(partitions=_path(partitions), seed=loaded.seed, settings=loaded.evaluate, scale=scale)
-    of_original = None if original is None else reference(_path(original), setup)
-    return recheck(_path(embeddings), setup, original=of_original).results
+    star = None if original is None else original_of(_path(original), setup)
+    return recheck(_path(embeddings), setup, original=star).results
 
 
 def load_model(path: AnyPath, **model_settings: Any) -> "tuple[nn.Module, Card]":

@@ -7,13 +7,19 @@ The table has one row per image:
 | `row`       | the image's row in `faces.parquet`                                                                    |
 | `image`     | the name of the image                                                                                 |
 | `identity`  | the name of its identity                                                                              |
-| `partition` | `R` retain (trained), `T` test, `D` development, `G` distractor, `F` forget, `-` not used             |
+| `partition` | `R` retain (trained), `T` test, `D` development, `G` distractor, `F` forget, `B` bystander, `-` unused |
 | `control`   | whether the identity is in the retain control                                                         |
 | `scale`     | the smallest scale that holds a forget identity (`S1` is inside `S2`), else empty                     |
 | `role`      | `enrol` or `probe` (control, T), `train`, `eval` or `dropped` (F), else empty                         |
 | `label`     | the class of a retain identity, else -1                                                               |
+| `bystander` | whether the image is compared as one of a bystander                                                   |
 
 A forget image is `dropped` if another image is kept of its capture instance.
+
+A bystander is an identity of the same collection as the forget identities that is not to be forgotten. Test identities
+that could have been drawn as forget identities are bystanders; so is everybody in the pool `partitions.pools.B` who has
+two capture instances and no other partition. One image of each of their capture instances is compared, as of the
+forget identities.
 """
 
 import json
@@ -30,11 +36,13 @@ from damnatio.support.errors import DamnatioError, nearest
 from damnatio.support.files import need_regular, write_atomically
 from damnatio.support.tables import Table, codes_of, groups_of
 
-RETAIN, TEST, DEVELOPMENT, DISTRACTOR, FORGET, UNUSED = "R", "T", "D", "G", "F", "-"
+RETAIN, TEST, DEVELOPMENT, DISTRACTOR, FORGET, BYSTANDER, UNUSED = "R", "T", "D", "G", "F", "B", "-"
 ENROL, PROBE, TRAIN, EVAL, DROPPED = "enrol", "probe", "train", "eval", "dropped"
 FILE, COUNTS = "partitions.parquet", "counts.parquet"
 TEXTS = ("image", "identity", "partition", "scale", "role")
 COLUMNS = ("row", "control", *TEXTS)
+MARK = "bystander"
+"""the column that marks the images of bystanders; tables of older versions lack it and have no bystanders"""
 SCALES = "scales"
 """the entry of the Parquet file's metadata that holds the number of forget identities at each scale"""
 
@@ -63,6 +71,11 @@ class Partitions:
         inside = [name for name, count in self.scales.items() if count <= self.scales[scale]]
         return self._with_role(self.has(FORGET) & np.isin(self.table["scale"].astype(str), inside), role)
 
+    def bystanders(self) -> Mask:
+        """The images of bystanders that are compared."""
+        marked = self.table[MARK] if MARK in self.table.columns else np.zeros(len(self.table))
+        return marked.astype(bool)
+
     def _with_role(self, mask: Mask, role: str) -> Mask:
         return (mask & (self.table["role"] == role) if role else mask).astype(bool)
 
@@ -86,6 +99,7 @@ class Partitions:
         """Rows of all images that an evaluation compares at a scale; without one, at any scale. Retain identities
         outside the control, dropped images and unused identities are not compared."""
         used = self.has(TEST) | self.has(DEVELOPMENT) | self.has(DISTRACTOR) | self.table["control"].astype(bool)
+        used |= self.bystanders()
         forget = self.in_forget_set(scale) if scale else self.has(FORGET)
         return self._rows(used | (forget & (self.table["role"] != DROPPED)))
 
@@ -112,8 +126,9 @@ class Partitions:
                 raise DamnatioError(f"{path}: the column '{name}' must hold text.")
         if table["row"].dtype.kind not in "iu":
             raise DamnatioError(f"{path}: the column 'row' must hold whole numbers.")
-        if table["control"].dtype != bool:
-            raise DamnatioError(f"{path}: the column 'control' must hold true or false.")
+        for name in ("control", MARK):
+            if name in table.columns and table[name].dtype != bool:
+                raise DamnatioError(f"{path}: the column '{name}' must hold true or false.")
         table = table.where(np.argsort(table["row"], kind="stable"))
         if not np.array_equal(table["row"], np.arange(len(table))):
             raise DamnatioError(f"{path} is not a whole table of partitions: its rows are not 0 to {len(table) - 1}.")
@@ -165,15 +180,23 @@ def draw(captures: Table, settings: PartitionSettings, seed: int) -> Partitions:
     order = rng.permutation(len(pool_of))
     partition_of = np.full(len(pool_of), UNUSED, dtype=object)
 
+    def pool_for(partition: str) -> str | None:
+        return pools.get(partition, pools.get(RETAIN))
+
+    def inside(partition: str) -> Mask:
+        """The identities that a partition may be drawn from."""
+        pool = pool_for(partition)
+        return np.ones(len(pool_of), dtype=bool) if pool is None else (pool_of == pool).astype(bool)
+
     def take(partition: str, setting: str, count: int, allowed: Mask, what: str) -> NDArray[np.int64]:
-        pool = pools.get(partition, pools.get(RETAIN))
-        inside = np.ones(len(pool_of), dtype=bool) if pool is None else (pool_of == pool).astype(bool)
-        free = order[(partition_of[order] == UNUSED) & (allowed & inside)[order]]
+        there = inside(partition)
+        free = order[(partition_of[order] == UNUSED) & (allowed & there)[order]]
         if len(free) < count:
+            pool = pool_for(partition)
             where = "" if pool is None else f" in the pool '{pool}'"
             raise DamnatioError(
                 f"Too few identities: partitions.{setting} asks for {count:,} {what}, and {len(free):,} are left of "
-                f"{inside.sum():,}{where}. {_needed(settings)} Bring more faces or lower the counts under 'partitions'."
+                f"{there.sum():,}{where}. {_needed(settings)} Bring more faces or lower the counts under 'partitions'."
             )
         taken: NDArray[np.int64] = free[:count]
         partition_of[taken] = partition
@@ -199,6 +222,10 @@ def draw(captures: Table, settings: PartitionSettings, seed: int) -> Partitions:
     control = drawn[RETAIN]
     rest = take(RETAIN, "retain", settings.retain - settings.control, images >= 1, "further retain identities")
     take(DISTRACTOR, "distractors", settings.distractors, images >= 1, "distractors")
+    if BYSTANDER in pools:
+        partition_of[(partition_of == UNUSED) & (pool_of == pools[BYSTANDER]) & (instances >= 2)] = BYSTANDER
+    like_forget = (instances >= settings.forget_min_images) & inside(FORGET)
+    bystander = (partition_of == BYSTANDER) | ((partition_of == TEST) & like_forget)
 
     scale = np.full(len(pool_of), "", dtype=object)
     for name, count in reversed(sizes):
@@ -216,6 +243,7 @@ def draw(captures: Table, settings: PartitionSettings, seed: int) -> Partitions:
             "scale": scale[codes],
             "role": _roles(codes, partition_of, control, captures["kept"], settings.forget_train, rng),
             "label": label[codes],
+            MARK: bystander[codes].astype(bool) & captures["kept"].astype(bool),
         }
     )
     return Partitions(table, dict(settings.scales))
@@ -278,7 +306,8 @@ def counts(partitions: Partitions) -> Table:
     """The paper's Table II for this run: identities of each partition and mated comparisons of each group."""
     rows = []
     for scale in partitions.scales:
-        member = partitions.table.where(partitions.in_forget_set(scale) | ~partitions.has(FORGET))
+        counted = partitions.in_forget_set(scale) | ~partitions.has(FORGET)
+        member, bystander = partitions.table.where(counted), partitions.bystanders()[counted]
         partition, role, identity = member["partition"], member["role"], member["identity"]
         compared = member["control"] | (partition == TEST)
 
@@ -292,13 +321,16 @@ def counts(partitions: Partitions) -> Table:
                 "F": distinct(partition == FORGET),
                 "R": distinct(member["control"]),
                 "T": distinct(partition == TEST),
+                "B": distinct(bystander),
                 "Distr.": distinct(partition == DISTRACTOR),
                 "D": distinct(partition == DEVELOPMENT),
                 "R trained": distinct(partition == RETAIN),
                 "mated R": int((compared & (partition == RETAIN) & (role == PROBE)).sum()),
                 "mated T": int((compared & (partition == TEST) & (role == PROBE)).sum()),
-                "mated F ev-ev": sum(n * (n - 1) // 2 for n in evaluated.values()),
-                "mated F tr-tr": sum(n * (n - 1) // 2 for n in train.values()),
+                "mated T single": _pairs(_per_identity(identity, partition == TEST)),
+                "mated B": _pairs(_per_identity(identity, bystander)),
+                "mated F ev-ev": _pairs(evaluated),
+                "mated F tr-tr": _pairs(train),
                 "mated F tr-ev": sum(n * evaluated.get(name, 0) for name, n in train.items()),
                 "mated F tr->ev": int((role == EVAL).sum()),
                 "F images dropped": int((role == DROPPED).sum()),
@@ -311,3 +343,8 @@ def counts(partitions: Partitions) -> Table:
 def _per_identity(identity: NDArray[np.object_], mask: NDArray[np.bool_]) -> dict[str, int]:
     names, numbers = np.unique(identity[mask], return_counts=True)
     return dict(zip(names.tolist(), numbers.tolist(), strict=True))
+
+
+def _pairs(images: Mapping[str, int]) -> int:
+    """How many pairs of images of one identity there are."""
+    return sum(n * (n - 1) // 2 for n in images.values())

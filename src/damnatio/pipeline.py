@@ -240,18 +240,23 @@ class Pipeline:
         inputs = {"partitions": partitions, "embeddings": embeddings}
         if variant != ORIGINAL:
             inputs["original"] = self.evaluation(scale, ORIGINAL)
+            inputs["original_embeddings"] = self.embeddings(scale, ORIGINAL)
 
         def build(folder: Path) -> None:
             from damnatio.embedding import FILE, load_embeddings
+            from damnatio.evaluation.legacy import Embedded
             from damnatio.evaluation.measuring import measure, reference_of, write
             from damnatio.evaluation.protocol import compare
             from damnatio.support.devices import set_threads
 
             set_threads(recipe.threads)
             table = self._table(partitions)
+            reference = star = None
+            if variant != ORIGINAL:
+                reference = reference_of(inputs["original"].path)
+                star = Embedded(*load_embeddings(inputs["original_embeddings"].path / FILE, table.table))
             units, rows = load_embeddings(embeddings.path / FILE, table.table)
-            compared = compare(units, rows, table, scale, settings.nonmated_pairs, recipe.seed)
-            reference = reference_of(inputs["original"].path) if variant != ORIGINAL else None
+            compared = compare(units, rows, table, scale, settings.nonmated_pairs, recipe.seed, star)
             write(measure(compared, settings.operating_points, reference, settings.replicates), folder)
 
         keyed = {"scale": scale, "seed": recipe.seed, **_plain(settings)}

@@ -41,6 +41,13 @@ def share(successes: list[bool]) -> float:
     return sum(successes) / len(successes) if successes else math.nan
 
 
+def person_mean(successes: list[tuple[str, bool]]) -> tuple[float, int]:
+    """The mean over people of their own shares, and how many people there are."""
+    people = {name for name, _ in successes}
+    shares = [share([yes for name, yes in successes if name == person]) for person in people]
+    return (sum(shares) / len(shares) if shares else math.nan), len(people)
+
+
 def naive_w1(a: list[float], b: list[float]) -> float:
     if not a or not b:
         return math.nan
@@ -56,10 +63,20 @@ class Naive:
 
     def __init__(self, table: Table, units: Vector, rows: NDArray[np.int64], scale: str) -> None:
         of_row = {int(row): unit for row, unit in zip(rows, on_grid(units), strict=True)}
+        self.stored = {int(row): unit for row, unit in zip(rows, units, strict=True)}
         inside = {"S1"} if scale == "S1" else {"S1", "S2"}
         self.sets: dict[str, dict[str, list[Vector]]] = {}
+        self.drifting: dict[str, list[int]] = {}
         for row in table.rows():
             part, role, name = row["partition"], row["role"], row["identity"]
+            if row["bystander"]:
+                self._add("B", name, of_row[row["row"]])
+                self.drifting.setdefault("B", []).append(row["row"])
+            if part == "T" or row["control"]:
+                self.drifting.setdefault(part, []).append(row["row"])
+            if part == "F" and role in ("train", "eval") and row["scale"] in inside:
+                for group in ("F", "Ftr" if role == "train" else "Fev"):
+                    self.drifting.setdefault(group, []).append(row["row"])
             if part == "F" and role in ("train", "eval") and row["scale"] in inside:
                 self._add(f"F {role}", name, of_row[row["row"]])
             elif part == "T" or (part == "R" and row["control"]):
@@ -74,7 +91,10 @@ class Naive:
             "Ftr-Fev": self._pairs_between("F train", "F eval"),
             "Fev-Fev": self._pairs_within("F eval"),
             "avg(Ftr)-Fev": self._template_mated("F train", "F eval"),
+            "T single": self._pairs_within("T"),
         }
+        if "B" in self.sets:
+            self.mated["B"] = self._pairs_within("B")
         self.nonmated = {
             "D": self._single_nonmated("D"),
             "T single": self._single_nonmated("T"),
@@ -140,8 +160,9 @@ class Naive:
         others = [dot(probe, vector) for other, vector in gallery.items() if other != name]
         return (dot(probe, own) if own is not None else -math.inf), max(others)
 
-    def searches(self, group: str) -> list[tuple[float, float]]:
-        gallery = self.gallery("F eval" if group == "Fev" else "F train")
+    def searches(self, group: str, star: "Naive | None" = None) -> list[tuple[str, float, float]]:
+        """Name, own score and best other score of each search: in the model's own gallery, or in that of f*."""
+        gallery = (star or self).gallery("F eval" if group == "Fev" else "F train")
         found = []
         for name, probes in self.of({"R": "R probe", "T": "T probe"}.get(group, "F eval")).items():
             for place, probe in enumerate(probes):
@@ -151,11 +172,11 @@ class Naive:
                 else:
                     own = gallery.get(name)
                 if own is not None:
-                    found.append(self.search(probe, name, gallery, own))
+                    found.append((name, *self.search(probe, name, gallery, own)))
         return found
 
-    def alarms(self, forget: str) -> list[float]:
-        gallery = self.gallery(forget)
+    def alarms(self, forget: str, star: "Naive | None" = None) -> list[float]:
+        gallery = (star or self).gallery(forget)
         return [max(dot(image, t) for t in gallery.values()) for images in self.of("D").values() for image in images]
 
     def thresholds(self) -> dict[tuple[str, str, float], float]:
@@ -189,10 +210,81 @@ class Naive:
                     results["1:1", group, target, f"FMR{suffix}"] = share([s >= threshold for s in scores]), len(scores)
                 for group in ("R", "T", "Ftr", "Fev"):
                     limit = thresholds["1:N", "Dev" if group == "Fev" else "D", target]
-                    won = [mine >= limit and not other >= mine for mine, other in self.searches(group)]
-                    results["1:N", group, target, f"TPIR{suffix}"] = share(won), len(won)
-            results |= self._weakly_forgotten(own["1:1", "D", target], target)
+                    won = [(name, mine >= limit and mine > other) for name, mine, other in self.searches(group)]
+                    results["1:N", group, target, f"TPIR{suffix}"] = share([yes for _, yes in won]), len(won)
+                    if group in ("R", "T") and not suffix:
+                        results["1:N", group, target, "TPIR_person"] = person_mean(won)
+            threshold = own["1:1", "D", target]
+            for group, pairs in self.mated.items():
+                linked = [(name, score >= threshold) for name, score in pairs]
+                results["1:1", group, target, "TMR_person"] = person_mean(linked)
+            results |= self._weakly_forgotten(threshold, target)
         results |= self._distances(reference)
+        if reference is not self:
+            results |= self._legacy(reference) | self._drift(reference)
+        return results
+
+    # --- templates of f*, probes of f -------------------------------------------------------------------------------
+
+    def _legacy(self, star: "Naive") -> Results:
+        mated = {
+            "R": self._old_templates(star, "R enrol", "R probe"),
+            "T": self._old_templates(star, "T enrol", "T probe"),
+            "T single": self._old_and_new(star, "T"),
+            "Ftr-Ftr": self._old_and_new(star, "F train"),
+            "Ftr-Fev": [
+                dot(old, new)
+                for name, images in star.of("F train").items()
+                for old in images
+                for new in self.of("F eval").get(name, [])
+            ],
+            "avg(Ftr)-Fev": self._old_templates(star, "F train", "F eval"),
+        }
+        if "B" in self.sets:
+            mated["B"] = self._old_and_new(star, "B")
+        nonmated = [
+            dot(template(images), probe)
+            for name, images in star.of("T enrol").items()
+            for other, probes in self.of("T probe").items()
+            if other != name
+            for probe in probes
+        ]
+        alarms = self.alarms("F train", star)
+        results: Results = {}
+        for target in TARGETS:
+            threshold, limit = (star.thresholds()[task, "D", target] for task in ("1:1", "1:N"))
+            for group, scores in mated.items():
+                results["1:1", group, target, "TMR_legacy"] = share([s >= threshold for s in scores]), len(scores)
+            results["1:1", "TxT", target, "FMR_legacy"] = share([s >= threshold for s in nonmated]), len(nonmated)
+            for group in ("R", "T", "Ftr"):
+                won = [mine >= limit and mine > other for _, mine, other in self.searches(group, star)]
+                results["1:N", group, target, "TPIR_legacy"] = share(won), len(won)
+            results["1:N", "D", target, "FPIR_legacy"] = share([s >= limit for s in alarms]), len(alarms)
+        return results
+
+    def _old_templates(self, star: "Naive", enrolled: str, probes: str) -> list[float]:
+        return [
+            dot(template(images), probe)
+            for name, images in star.of(enrolled).items()
+            for probe in self.of(probes).get(name, [])
+        ]
+
+    def _old_and_new(self, star: "Naive", group: str) -> list[float]:
+        """Either image of a pair may be the one that was enrolled."""
+        scores = []
+        for name, old in star.of(group).items():
+            new = self.of(group)[name]
+            scores += [dot(old[i], new[j]) for i in range(len(old)) for j in range(len(new)) if i != j]
+        return scores
+
+    def _drift(self, star: "Naive") -> Results:
+        results: Results = {}
+        for group, rows in self.drifting.items():
+            pairs = [(on_grid(self.stored[row][None])[0], on_grid(star.stored[row][None])[0]) for row in rows]
+            cosines = [dot(a, b) / math.sqrt(dot(a, a) * dot(b, b)) for a, b in pairs]
+            same = [self.stored[row].tobytes() == star.stored[row].tobytes() for row in rows]
+            results["1:1", group, None, "drift_cosine"] = sum(cosines) / len(cosines), len(cosines)
+            results["1:1", group, None, "unchanged"] = share(same), len(same)
         return results
 
     def _weakly_forgotten(self, threshold: float, target: float) -> Results:

@@ -13,8 +13,9 @@ from damnatio.evaluation.calibrating import (
 )
 from damnatio.evaluation.nonmated import Drawn, NonMated, Streamed, nonmated_pairs
 from damnatio.evaluation.pairings import Vectors, Within
-from damnatio.evaluation.protocol import Comparisons, Mated
+from damnatio.evaluation.protocol import Comparisons
 from damnatio.evaluation.scanning import Units, on_grid
+from damnatio.evaluation.scored import Mated
 from damnatio.evaluation.tails import window
 from damnatio.metrics import intervals
 from damnatio.metrics.verification import Calibration, acceptance_rate, threshold_at

@@ -2,72 +2,32 @@
 
 import json
 import math
-from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from damnatio.evaluation import nonmated
-from damnatio.evaluation.measuring import COLUMNS, Measured, Result, measure, reference_from, reference_of, write
+from damnatio.evaluation.legacy import Embedded
+from damnatio.evaluation.measuring import Measured, measure, reference_from, reference_of, write
 from damnatio.evaluation.protocol import Comparisons, compare
+from damnatio.evaluation.rates import COLUMNS, Result
 from damnatio.metrics.verification import acceptance_rate, threshold_at
-from damnatio.partitions import Partitions, draw
-from damnatio.recipe.schema import PartitionSettings
+from damnatio.partitions import Partitions
 from damnatio.support.errors import DamnatioError
 from damnatio.support.tables import Table
-from tests.evaluation.naive import TARGETS, Naive, Results, Vector, share
-
-SCALES = {"S1": 2, "S2": 4}
-ALL = 1_000_000
-DIM = 5
-COUNTS = PartitionSettings(
-    retain=5, control=3, test=3, development=5, distractors=3, scales=SCALES, min_images=4, forget_min_images=6
+from tests.evaluation.naive import TARGETS, Naive, share
+from tests.evaluation.small_world import (
+    DIM,
+    SCALES,
+    assert_equal,
+    assert_same,
+    compared,
+    keyed,
+    partitions,
+    random_units,
 )
-
-
-def partitions(seed: int = 1) -> Table:
-    """Twenty identities of four to twelve images, of which some are not kept."""
-    rng = np.random.default_rng(seed)
-    sizes = rng.integers(4, 13, 20)
-    sizes[:8] = rng.integers(9, 13, 8)
-    names = [f"p{i:02d}" for i in range(20) for _ in range(sizes[i])]
-    images = [f"p{i:02d}/{j:02d}" for i in range(20) for j in range(sizes[i])]
-    kept = rng.random(len(names)) < 0.9
-    return draw(Table({"image": images, "identity": names, "kept": kept}), COUNTS, seed).table
-
-
-def random_units(table: Table, seed: int) -> tuple[Vector, NDArray[np.int64]]:
-    """Embeddings of the evaluated rows: the identity's direction and noise."""
-    rng = np.random.default_rng(seed)
-    rows = Partitions(table, SCALES).evaluated()
-    centre = {name: rng.normal(size=DIM) for name in sorted(set(table["identity"]))}
-    raw = np.array([centre[name] for name in table["identity"][rows]]) + rng.normal(size=(len(rows), DIM))
-    return raw / np.linalg.norm(raw, axis=1, keepdims=True), rows
-
-
-def compared(table: Table, units: Vector, rows: NDArray[np.int64], scale: str) -> Comparisons:
-    return compare(units, rows, Partitions(table, SCALES), scale, ALL, seed=1)
-
-
-def keyed(found: list[Result]) -> Results:
-    results: Results = {}
-    for result in found:
-        point = None if math.isnan(result.operating_point) else result.operating_point
-        key = (result.task, result.group, point, result.metric)
-        assert key not in results, f"{key} is given twice"
-        results[key] = result.value, result.count
-    return results
-
-
-def assert_same(results: Results, naive: Results) -> None:
-    assert set(results) == set(naive)
-    for key, (value, count) in naive.items():
-        assert results[key][1] == count, key
-        assert results[key][0] == pytest.approx(value, abs=1e-9, nan_ok=True), key
-
 
 # --- the numbers -----------------------------------------------------------------------------------------------------
 
@@ -84,11 +44,12 @@ def test_every_result_of_the_original_model_against_loops(scale: str, seed: int)
 
 @pytest.mark.parametrize("scale", SCALES)
 def test_every_result_of_an_altered_model_against_loops(scale: str) -> None:
-    """With the rates at the thresholds of f*, and the distances to its retain scores."""
+    """With the rates at the thresholds of f*, those in its gallery, and the distances and drift from it."""
     table = partitions()
     original, altered = random_units(table, 3), random_units(table, 4)
+    altered[0][::3] = original[0][::3]  # some images are where they were
     reference = reference_from(measure(compared(table, *original, scale), TARGETS, None))
-    results = measure(compared(table, *altered, scale), TARGETS, reference).results
+    results = measure(compared(table, *altered, scale, Embedded(*original)), TARGETS, reference).results
     assert_same(keyed(results), Naive(table, *altered, scale).results(reference=Naive(table, *original, scale)))
 
 
@@ -119,13 +80,15 @@ def test_no_image_is_compared_with_itself_or_a_template_that_holds_it(scale: str
     """Every image has an axis of its own: two different images score 0, and any that meets itself scores more."""
     table = partitions()
     rows = Partitions(table, SCALES).evaluated()
-    scores = compared(table, np.eye(len(rows)), rows, scale)
+    scores = compared(table, np.eye(len(rows)), rows, scale, Embedded(np.eye(len(rows)), rows))
     assert not scores.development.scores.any()
     groups: list[tuple[str, Any]] = [*scores.mated.items(), *scores.nonmated.items(), *scores.alarms.items()]
+    assert scores.legacy is not None
+    groups += [*scores.legacy.mated.items(), ("legacy T", scores.legacy.nonmated), ("legacy D", scores.legacy.alarms)]
     for group, compared_ in groups:
         assert len(compared_.scores), group
         assert not compared_.scores.any(), group
-    for group, searches in scores.searches.items():
+    for group, searches in [*scores.searches.items(), *scores.legacy.searches.items()]:
         assert len(searches.own), group
         assert not searches.own.any(), group
         assert not searches.best.any(), group
@@ -333,24 +296,24 @@ def test_curves_agree_with_the_single_operating_points(tmp_path: Path) -> None:
 # --- intervals -------------------------------------------------------------------------------------------------------
 
 
-def assert_equal(results: list[Result], others: list[Result]) -> None:
-    """In all eleven fields; NaN equals NaN."""
-    assert len(results) == len(others)
-    for result, other in zip(results, others, strict=True):
-        pairs = zip(astuple(result), astuple(other), strict=True)
-        assert all(a == b or (a != a and b != b) for a, b in pairs), (result, other)
-
-
 def test_intervals_stand_beside_rates_and_nowhere_else() -> None:
     table = partitions()
-    results = measure(compared(table, *random_units(table, 1), "S2"), TARGETS, None, replicates=60).results
-    resampled = ("TMR", "FMR", "TPIR", "weakly_forgotten")
+    original, altered = random_units(table, 1), random_units(table, 2)
+    reference = reference_from(measure(compared(table, *original, "S2"), TARGETS, None))
+    results = measure(compared(table, *altered, "S2", Embedded(*original)), TARGETS, reference, replicates=60).results
+    resampled = ("TMR", "FMR", "TPIR", "weakly_forgotten", "unchanged")
     for r in results:
-        if r.metric in ("threshold", "W1", "deformation", "footprint", "EER"):
+        if r.metric in ("threshold", "W1", "deformation", "footprint", "EER", "drift_cosine"):
             assert all(math.isnan(end) for end in (r.low, r.high, r.wilson_low, r.wilson_high))
             continue
-        assert r.wilson_low <= r.value <= r.wilson_high
-        if r.metric.removesuffix("_fixed") in resampled and r.group != "D":
+        rate, _, kind = r.metric.rpartition("_")
+        if kind == "person":  # a mean over people is no share of comparisons
+            assert math.isnan(r.wilson_low)
+            assert r.subjects == r.count
+        else:
+            assert r.wilson_low <= r.value <= r.wilson_high
+        plain = rate if kind in ("fixed", "person", "legacy") else r.metric
+        if (plain in resampled and r.group != "D") or r.metric == "FPIR_legacy":
             assert 0 < r.subjects <= r.count
             assert 0 <= r.low <= r.high <= 1, r
         else:
@@ -393,10 +356,16 @@ def test_collapsed_model_has_intervals_of_no_width() -> None:
 def test_scanned_evaluation_is_the_held_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Thresholds, counts, rates and intervals are equal; distances and equal errors are known to within a bin."""
     table = partitions()
-    scores = compared(table, *random_units(table, 1), "S2")
-    held = measure(scores, TARGETS, None, replicates=20)
+    original = random_units(table, 2)
+    reference = reference_from(measure(compared(table, *original, "S2"), TARGETS, None))
+
+    def measured() -> Measured:
+        scores = compared(table, *random_units(table, 1), "S2", Embedded(*original))
+        return measure(scores, TARGETS, reference, replicates=20)
+
+    held = measured()
     monkeypatch.setattr(nonmated, "HELD", 0)
-    scanned = measure(compared(table, *random_units(table, 1), "S2"), TARGETS, None, replicates=20)
+    scanned = measured()
     binned = ("W1", "deformation", "footprint", "EER")
     assert_equal(
         [result for result in scanned.results if result.metric not in binned],

@@ -15,6 +15,7 @@ from damnatio.metrics.intervals import (
     interval,
     pair_rates,
     pair_totals,
+    person_rates,
     rates,
     thresholds,
     wilson,
@@ -108,6 +109,19 @@ def test_rates_of_replicates_are_those_of_the_repeated_scores(seed: int) -> None
     limits = rng.choice([*scores[3:], 0.05, 2.0, -2.0], 25)
     naive = [acceptance_rate(repeated(scores, subjects, draws, r), limits[r]) for r in range(25)]
     assert rates(scores, subjects, draws, limits).tolist() == pytest.approx(naive, abs=1e-12, nan_ok=True)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_person_rates_of_replicates_count_everybody_as_often_as_drawn(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    scores, subjects = tied(rng, 30), np.concatenate([np.arange(6), rng.integers(0, 6, 24)])
+    draws = draw_subjects(6, 25, rng)
+    limits = rng.choice([*scores, 0.05, 2.0, -2.0], 25)
+    naive = []
+    for replicate in range(25):
+        own = [acceptance_rate(scores[subjects == s], limits[replicate]) for s in drawn_subjects(draws, replicate)]
+        naive.append(sum(own) / len(own))
+    assert person_rates(scores, subjects, draws, limits).tolist() == pytest.approx(naive, abs=1e-12)
 
 
 def test_replicate_that_drew_nobody_with_a_score_has_no_rate() -> None:

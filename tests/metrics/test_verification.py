@@ -16,6 +16,7 @@ from damnatio.metrics.verification import (
     allowed_errors,
     calibrate,
     equal_error_rate,
+    mean_of_people,
     operating_points,
     threshold_at,
 )
@@ -239,3 +240,11 @@ def test_counts_say_how_often_a_score_occurs(mated: list[float], nonmated: list[
 def test_equal_error_rate_of_nothing_is_no_number() -> None:
     for mated, nonmated in (([], [0.5]), ([0.5], []), ([], [])):
         assert all(math.isnan(value) for value in equal_error_rate(arrayed(mated), arrayed(nonmated)))
+
+
+def test_mean_of_people_by_hand() -> None:
+    """One person with 6 of 8 comparisons must not carry the rate: 5/6, 0/1 and 1/1, where 6/8 are accepted."""
+    accepted = np.array([True] * 5 + [False, False, True])
+    codes = np.array([0] * 6 + [2, 5])
+    assert mean_of_people(accepted, codes) == pytest.approx(Fraction(5, 6) / 3 + Fraction(1, 3))
+    assert math.isnan(mean_of_people(accepted[:0], codes[:0]))

@@ -11,7 +11,7 @@ from damnatio.support.errors import DamnatioError, nearest
 
 if TYPE_CHECKING:
     from damnatio.cli.stored import Stored
-    from damnatio.evaluation.measuring import Reference
+    from damnatio.evaluation.rechecking import Original
     from damnatio.support.tables import Table
 
 LISTED = 20
@@ -69,18 +69,19 @@ def _refuse(options: argparse.Namespace, stored: "list[Stored]") -> None:
 
 def _compare(options: argparse.Namespace, chosen: "list[Stored]") -> int:
     """Every number of these models again, beside those that the run has."""
-    from damnatio.evaluation.measuring import Result, table_of
-    from damnatio.evaluation.rechecking import differences, recheck, reference
+    from damnatio.evaluation.measuring import table_of
+    from damnatio.evaluation.rates import Result
+    from damnatio.evaluation.rechecking import differences, original_of, recheck
 
-    references: dict[tuple[Path, str], Reference] = {}
+    originals: dict[tuple[Path, str], Original] = {}
     total = different = 0
     for model in chosen:
-        original: Reference | None = None
+        original: Original | None = None
         if model.original:
             key = model.original, repr(model.setup)  # f* is measured once for all models made from it
-            if key not in references:
-                references[key] = reference(model.original, model.setup)
-            original = references[key]
+            if key not in originals:
+                originals[key] = original_of(model.original, model.setup)
+            original = originals[key]
         measured = recheck(
             model.embeddings,
             model.setup,
@@ -122,11 +123,12 @@ def _measure(options: argparse.Namespace, stored: "list[Stored]") -> None:
     """Embeddings that need not be of the run, with its settings."""
     if options.method:
         raise DamnatioError("--method names a model of the run, and --embeddings another: leave one of them out.")
-    from damnatio.evaluation.measuring import Result, table_of
-    from damnatio.evaluation.rechecking import recheck, reference
+    from damnatio.evaluation.measuring import table_of
+    from damnatio.evaluation.rates import Result
+    from damnatio.evaluation.rechecking import original_of, recheck
 
     setup = replace(stored[-1].setup, partitions=options.partitions or stored[-1].setup.partitions, scale=options.scale)
-    original = reference(options.original, setup) if options.original else None
+    original = original_of(options.original, setup) if options.original else None
     found = recheck(options.embeddings, setup, original=original, folder=options.out, scores=options.scores)
     _show(table_of(Result, found.results))
     for warning in found.warnings:

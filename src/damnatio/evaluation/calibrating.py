@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from damnatio.evaluation.nonmated import Streamed, Top
-from damnatio.evaluation.protocol import Comparisons, Mated
+from damnatio.evaluation.protocol import Comparisons
 from damnatio.evaluation.scanning import Scores
+from damnatio.evaluation.scored import Mated
 from damnatio.evaluation.tails import scan_tail
 from damnatio.metrics import intervals
 from damnatio.metrics.verification import Calibration, calibrate, operating_points

@@ -16,54 +16,24 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
 from damnatio.evaluation.calibrating import Calibrated, calibrate_pairs, calibrate_searches
-from damnatio.evaluation.nonmated import Spread
-from damnatio.evaluation.protocol import (
-    AVERAGED,
-    FALSE_MATCHES,
-    FORGET_GROUPS,
-    SEARCH_GROUPS,
-    SINGLE_GROUPS,
-    Comparisons,
-)
-from damnatio.evaluation.scanning import Scores
+from damnatio.evaluation.legacy import Legacy
+from damnatio.evaluation.nonmated import NonMated, Spread
+from damnatio.evaluation.protocol import AVERAGED, FORGET_GROUPS, SEARCH_GROUPS, Comparisons
+from damnatio.evaluation.rates import FIXED, Rates, Result, rate_of
 from damnatio.evaluation.thresholds import Threshold, Thresholds
-from damnatio.metrics import intervals
 from damnatio.metrics.distributions import Sample, wasserstein1
 from damnatio.metrics.identification import identification_curve
 from damnatio.metrics.verification import acceptance_curve, equal_error_rate
 from damnatio.support.arrays import write_arrays
 from damnatio.support.files import write_atomically
 from damnatio.support.manifests import checked
-from damnatio.support.tables import Codes, Table, codes_of
+from damnatio.support.tables import Table
 
 ORIGINAL = "original"
 """the name of f* where methods are named"""
 FALSE_RATES = {"1:1": "FMR", "1:N": "FPIR"}
 """by task: the rate that its thresholds are calibrated at"""
 QUANTILES = (0.001, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 0.999)
-NONE = (math.nan, math.nan)
-"""an interval that is not known"""
-
-
-@dataclass(frozen=True)
-class Result:
-    """One row of the results: a value and what it rests on."""
-
-    task: str
-    group: str
-    operating_point: float
-    """the target rate; NaN for distances and equal error rates"""
-    metric: str
-    value: float
-    count: int
-    subjects: int = 0
-    low: float = math.nan
-    high: float = math.nan
-    wilson_low: float = math.nan
-    wilson_high: float = math.nan
-
-
-COLUMNS = tuple(column.name for column in fields(Result))
 
 
 @dataclass(frozen=True)
@@ -103,22 +73,29 @@ def measure(c: Comparisons, targets: Sequence[float], reference: Reference | Non
     """All results, and a warning for each operating point that rests on too few comparisons.
 
     `reference` is None for f* itself. The metrics `TMR_fixed`, `FMR_fixed` and `TPIR_fixed` are the rates at f*'s own
-    threshold, beside those at the model's. Without replicates, Wilson's intervals are the only ones.
+    threshold, beside those at the model's. Where the comparisons hold those with a legacy gallery, the metrics
+    `TMR_legacy`, `FMR_legacy`, `TPIR_legacy` and `FPIR_legacy` are the rates there, and `drift_cosine` and `unchanged`
+    say how far the embeddings moved. Without replicates, Wilson's intervals are the only ones.
     """
     calibrations = _calibrate(c, targets, replicates)
     own = Thresholds.calibrated(calibrations)
     fixed = (reference.thresholds if reference else own).fixed(replicates)
     found = Measured(own)
     found.mated = {group: Sample.of(mated.scores) for group, mated in c.mated.items()}
-    found.spreads = _pass_over(c, [t.of("1:1", "D", target) for t in (own, fixed) for target in targets], replicates)
-    rates = _Rates(c, found.spreads, replicates)
+    used = [t.of("1:1", "D", target) for t in (own, fixed) for target in targets]
+    found.spreads = {group: _pass_over(pairs, used, replicates, group) for group, pairs in c.nonmated.items()}
+    rates = Rates(c, found.spreads, replicates)
     for calibration in calibrations:
         found.results += _calibration_results(calibration)
         found.warnings += _warnings(calibration)
     for target in targets:
         found.results += rates.at(target, own)
     for target in targets:
-        found.results += rates.at(target, fixed, "_fixed")
+        found.results += rates.at(target, fixed, FIXED)
+    if c.legacy is not None:
+        if reference is None:
+            raise ValueError("a legacy gallery is judged at the thresholds of f*, and no reference is given")
+        found.results += _legacy_results(c.legacy, rates, targets, fixed, replicates)
     found.results += _distances(found, reference or reference_from(found))
     found.results += _equal_errors(c, found.spreads)
     found.curves = list(_curves(c, calibrations))
@@ -137,7 +114,7 @@ def _calibration_results(calibration: Calibrated) -> Iterator[Result]:
     task, name = calibration.task, calibration.name
     for point in calibration.points:
         yield Result(task, name, point.target, "threshold", point.threshold, point.count)
-        yield _rate(task, name, point.target, FALSE_RATES[task], point.accepted, point.count)
+        yield rate_of(task, name, point.target, FALSE_RATES[task], point.accepted, point.count)
 
 
 def _warnings(calibration: Calibrated) -> Iterator[dict[str, Any]]:
@@ -148,85 +125,22 @@ def _warnings(calibration: Calibrated) -> Iterator[dict[str, Any]]:
             yield {**point_of, "warning": text}
 
 
-def _pass_over(c: Comparisons, thresholds: Sequence[Threshold], replicates: int) -> dict[str, Spread]:
-    """One pass over the non-mated scores of each group. With replicates it lists the pairs that any of their thresholds
+def _pass_over(pairs: NonMated, thresholds: Sequence[Threshold], replicates: int, group: str) -> Spread:
+    """One pass over the non-mated scores of a group. With replicates it lists the pairs that any of their thresholds
     accepts."""
     cuts = sorted({threshold.value for threshold in thresholds})
     lowest = min(threshold.lowest for threshold in thresholds) if replicates else math.inf
-    return {group: pairs.spread(cuts, lowest, f"non-mated {group}") for group, pairs in c.nonmated.items()}
+    return pairs.spread(cuts, lowest, f"non-mated {group}")
 
 
-class _Rates:
-    """The rates of every group at given thresholds. The subjects of each group are drawn once for all its intervals."""
-
-    def __init__(self, c: Comparisons, spreads: dict[str, Spread], replicates: int) -> None:
-        self._c, self._spreads, self._replicates = c, spreads, replicates
-        self._draws: dict[str, intervals.Draws] = {}
-
-    def at(self, target: float, thresholds: Thresholds, suffix: str = "") -> Iterator[Result]:
-        """The suffix marks the metrics where the thresholds are not the model's own."""
-        threshold = thresholds.of("1:1", "D", target)
-        yield from self._true_matches(target, threshold, f"TMR{suffix}")
-        yield from self._false_matches(target, threshold, f"FMR{suffix}")
-        if not suffix:
-            yield from self._weakly_forgotten(target, threshold)
-        for group, gallery in SEARCH_GROUPS.items():
-            yield self._identification(group, target, thresholds.of("1:N", gallery, target), f"TPIR{suffix}")
-
-    def _true_matches(self, target: float, threshold: Threshold, metric: str) -> Iterator[Result]:
-        for group in ("R", "T", *FORGET_GROUPS):
-            scores, subjects = self._c.mated[group].scores, self._c.mated[group].subjects
-            ends = self._interval(group, scores, subjects, threshold)
-            accepted = int(np.count_nonzero(scores >= threshold.value))
-            yield _rate("1:1", group, target, metric, accepted, len(scores), _distinct(subjects), ends)
-
-    def _false_matches(self, target: float, threshold: Threshold, metric: str) -> Iterator[Result]:
-        for group, name in FALSE_MATCHES.items():
-            pairs, accepted = self._c.nonmated[group], self._spreads[group].accepted[threshold.value]
-            ends = self._pair_interval(group, threshold)
-            yield _rate("1:1", name, target, metric, accepted, pairs.count, len(pairs.people), ends)
-
-    def _weakly_forgotten(self, target: float, threshold: Threshold) -> Iterator[Result]:
-        """The share of identities none of whose pairs is linked: their highest score stays below the threshold."""
-        for group in (*SINGLE_GROUPS, "F"):
-            members = [self._c.mated[name] for name in (SINGLE_GROUPS if group == "F" else (group,))]
-            codes, everyone = codes_of(np.concatenate([m.subjects for m in members]))
-            highest = np.full(len(everyone), -np.inf)
-            np.maximum.at(highest, codes, np.concatenate([m.scores for m in members]))
-            low, high = self._interval(f"weakly {group}", highest, np.arange(len(everyone)), threshold)
-            unlinked, count = int(np.count_nonzero(highest < threshold.value)), len(everyone)
-            yield _rate("1:1", group, target, "weakly_forgotten", unlinked, count, count, (1 - high, 1 - low))
-
-    def _identification(self, group: str, target: float, threshold: Threshold, metric: str) -> Result:
-        won, subjects = self._c.searches[group].won, self._c.searches[group].subjects
-        ends = self._interval(f"search {group}", won, subjects, threshold)
-        accepted = int(np.count_nonzero(won >= threshold.value))
-        return _rate("1:N", group, target, metric, accepted, len(won), _distinct(subjects), ends)
-
-    def _interval(self, name: str, scores: Scores, codes: Codes, threshold: Threshold) -> tuple[float, float]:
-        """Of the share of accepted scores."""
-        if threshold.replicates is None or not len(scores):
-            return NONE
-        numbers, people = codes_of(codes)
-        draws = self._drawn(name, len(people))
-        return intervals.interval(intervals.rates(scores, numbers, draws, threshold.replicates))
-
-    def _pair_interval(self, group: str, threshold: Threshold) -> tuple[float, float]:
-        """Of the share of accepted non-mated pairs."""
-        pairs, top = self._c.nonmated[group], self._spreads[group].top
-        if threshold.replicates is None or not pairs.count:
-            return NONE
-        draws = self._drawn(f"pairs {group}", len(pairs.people))
-        first, second = pairs.numbered()
-        totals = pairs.pairing.weights(draws, first, second)
-        people, share = (first[top.i], second[top.j]), top.share * pairs.share
-        return intervals.interval(intervals.pair_rates(top.scores, *people, share, totals, draws, threshold.replicates))
-
-    def _drawn(self, name: str, subjects: int) -> intervals.Draws:
-        if name not in self._draws:
-            rng = np.random.default_rng([self._c.seed, 9, *name.encode()])
-            self._draws[name] = intervals.draw_subjects(subjects, self._replicates, rng)
-        return self._draws[name]
+def _legacy_results(
+    legacy: Legacy, rates: Rates, targets: Sequence[float], fixed: Thresholds, replicates: int
+) -> Iterator[Result]:
+    used = [fixed.of("1:1", "D", target) for target in targets]
+    spread = _pass_over(legacy.nonmated, used, replicates, "legacy T")
+    for target in targets:
+        yield from rates.legacy(target, fixed, legacy, spread)
+    yield from rates.drift(legacy)
 
 
 def _distances(found: Measured, reference: Reference) -> Iterator[Result]:
@@ -249,24 +163,6 @@ def _equal_errors(c: Comparisons, spreads: dict[str, Spread]) -> Iterator[Result
         sample = spreads[group].sample
         rate, _ = equal_error_rate(c.mated[group].scores, sample.values, sample.counts)
         yield Result("1:1", group, math.nan, "EER", rate, len(c.mated[group].scores))
-
-
-def _rate(
-    task: str,
-    group: str,
-    target: float,
-    metric: str,
-    accepted: int,
-    count: int,
-    subjects: int = 0,
-    ends: tuple[float, float] = NONE,
-) -> Result:
-    value = accepted / count if count else math.nan
-    return Result(task, group, target, metric, value, count, subjects, *ends, *intervals.wilson(accepted, count))
-
-
-def _distinct(codes: Codes) -> int:
-    return len(np.unique(codes))
 
 
 def _curves(c: Comparisons, calibrations: Sequence[Calibrated]) -> Iterator[CurvePoint]:

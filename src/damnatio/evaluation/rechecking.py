@@ -9,11 +9,14 @@ from typing import Any
 import numpy as np
 
 from damnatio.embedding import load_embeddings
-from damnatio.evaluation.measuring import Measured, Reference, Result, measure, reference_from, table_of, write
+from damnatio.evaluation.legacy import Embedded
+from damnatio.evaluation.measuring import Measured, Reference, measure, reference_from, table_of, write
 from damnatio.evaluation.pairings import Pairing
-from damnatio.evaluation.protocol import Comparisons, Named, compare
+from damnatio.evaluation.protocol import Comparisons, compare
+from damnatio.evaluation.rates import Result
 from damnatio.evaluation.scanning import Places, Scores, blocks
 from damnatio.evaluation.score_files import Side, write_scores
+from damnatio.evaluation.sets import Named
 from damnatio.partitions import Partitions
 from damnatio.recipe.schema import EvaluateSettings
 from damnatio.support.errors import DamnatioError, nearest
@@ -38,21 +41,30 @@ class Setup:
     """unset: the smallest that the table has"""
 
 
+@dataclass(frozen=True)
+class Original:
+    """f*, as an altered model is compared with it: its embeddings, and what its own evaluation leaves."""
+
+    embeddings: Path
+    reference: Reference
+
+
 def recheck(
     embeddings: Path,
     setup: Setup,
     *,
-    original: Reference | None = None,
+    original: Original | None = None,
     folder: Path | None = None,
     scores: Path | None = None,
 ) -> Measured:
     """Measure the model behind `embeddings`.
 
-    `original` is the reference of f* for an altered model, and None for f* itself. `folder` gets what the evaluation
-    stage writes, and `scores` all scores of 1:1.
+    `original` is f* for an altered model, and None for f* itself. `folder` gets what the evaluation stage writes, and
+    `scores` all scores of 1:1 among the embeddings of the model itself.
     """
-    compared = _compared(embeddings, setup)
-    found = measure(compared, setup.settings.operating_points, original, setup.settings.replicates)
+    compared = _compared(embeddings, setup, original.embeddings if original else None)
+    reference = original.reference if original else None
+    found = measure(compared, setup.settings.operating_points, reference, setup.settings.replicates)
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         write(found, folder)
@@ -62,9 +74,10 @@ def recheck(
     return found
 
 
-def reference(embeddings: Path, setup: Setup) -> Reference:
-    """What f*, by its embeddings, leaves for the models that were made from it."""
-    return reference_from(measure(_compared(embeddings, setup), setup.settings.operating_points, None))
+def original_of(embeddings: Path, setup: Setup) -> Original:
+    """f* by its embeddings, for the models that were made from it."""
+    found = measure(_compared(embeddings, setup), setup.settings.operating_points, None)
+    return Original(embeddings, reference_from(found))
 
 
 def differences(found: Table, stored: Table) -> list[str]:
@@ -102,20 +115,31 @@ def _same(ours: float, theirs: float) -> bool:
     return both or math.isclose(ours, theirs, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
 
 
-def _compared(embeddings: Path, setup: Setup) -> Comparisons:
+def _compared(embeddings: Path, setup: Setup, original: Path | None = None) -> Comparisons:
     table = Partitions.read(setup.partitions)
     scales = table.scales
     scale = setup.scale or min(scales, key=lambda name: scales[name])
     if scale not in scales:
         raise DamnatioError(f"{setup.partitions} has no scale '{scale}'.{nearest(scale, scales)}")
-    units, rows = load_embeddings(embeddings, table.table)
+    star = _embedded(original, table, scale) if original else None
+    model = _embedded(embeddings, table, scale)
+    if star and star.units.shape[1] != model.units.shape[1]:
+        raise DamnatioError(
+            f"{embeddings} holds vectors of {model.units.shape[1]} values and {original} of {star.units.shape[1]}: the "
+            "one model was not made from the other."
+        )
+    return compare(model.units, model.rows, table, scale, setup.settings.nonmated_pairs, setup.seed, star)
+
+
+def _embedded(path: Path, table: Partitions, scale: str) -> Embedded:
+    units, rows = load_embeddings(path, table.table)
     lacking = np.setdiff1d(table.evaluated(scale), rows)
     if len(lacking):
         raise DamnatioError(
-            f"{embeddings} lacks {len(lacking):,} images that the protocol compares at {scale}, "
+            f"{path} lacks {len(lacking):,} images that the protocol compares at {scale}, "
             f"{table.table['image'][lacking[0]]} first: they belong to different runs."
         )
-    return compare(units, rows, table, scale, setup.settings.nonmated_pairs, setup.seed)
+    return Embedded(units, rows)
 
 
 def write_group_scores(compared: Comparisons, folder: Path) -> None:

@@ -86,6 +86,17 @@ def operating_points(nonmated: Scores, targets: Sequence[float]) -> tuple[Scores
     return thresholds, acceptance_curve(ascending, thresholds)
 
 
+def mean_of_people(accepted: NDArray[np.bool_], codes: NDArray[np.int64]) -> float:
+    """The mean over people of each one's share of accepted scores: everybody counts once, however many scores they
+    have."""
+    sizes = np.bincount(codes)
+    present = sizes > 0
+    if not present.any():
+        return math.nan
+    shares = np.bincount(codes, weights=accepted)[present] / sizes[present]
+    return math.fsum(shares) / len(shares)
+
+
 def acceptance_curve(scores: Scores, thresholds: Scores) -> Scores:
     """The share of scores accepted at each threshold."""
     if not len(scores):

@@ -54,8 +54,10 @@ class PartitionSettings(Section):
         None, description="the same for the development set; unset: min_images"
     )
     forget_min_images: int = Field(4, ge=2, description="capture instances of a forget identity")
-    pools: dict[Literal["F", "R", "T", "D"], str] | None = Field(
-        None, description="the pool of a collection that a partition is drawn from; unset: that of R, or all faces"
+    pools: dict[Literal["F", "R", "T", "D", "B"], str] | None = Field(
+        None,
+        description="the pool of a collection that a partition is drawn from; unset: that of R, or all faces. Whoever "
+        "is left in the pool of B is a bystander",
     )
     forget_train: Share = Field(0.8, description="share of a forget identity's images on which the losses operate")
 

@@ -1,24 +1,47 @@
 """The paper's tables, from the long results of a run."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from damnatio.evaluation.protocol import CROSS_GROUPS, FORGET_GROUPS, SEARCH_GROUPS
+from damnatio.evaluation.legacy import LEGACY_SEARCHES
+from damnatio.evaluation.protocol import CROSS_GROUPS, FORGET_GROUPS, KEPT_GROUPS, SEARCH_GROUPS
 from damnatio.metrics.verification import ENOUGH_ERRORS
 from damnatio.reporting.grids import DOUBT, FEW, Cell, Grid, best_of
-from damnatio.reporting.lookup import Quantity, Results
+from damnatio.reporting.lookup import LEGACY, Measured, Quantity, Results
 from damnatio.support.tables import Table
 
 MARKS = (
     f"{DOUBT} The operating point rests on too few comparisons: see the warnings. {FEW} Fewer than {ENOUGH_ERRORS} of "
     "the comparisons behind the rate fell on one of its sides."
 )
-HIGHER = {"R", "T"}
+HIGHER = set(KEPT_GROUPS)
 """Groups whose rates must stay high; the rates of all other groups shall fall."""
+MOVED = ("drift_cosine", "unchanged")
+"""Metrics of how far embeddings moved; f* itself has not moved."""
 
 
 def _footnotes(results: Results) -> list[str]:
     rebuilt = [title for title in results.titles.values() if title.endswith("‡")]
     return ["‡ A reconstruction: the original's code and full text are not public."] if rebuilt else []
+
+
+@dataclass(frozen=True)
+class Section:
+    """Rows of a table: one for each group, at every operating point if the metric has one."""
+
+    title: str
+    task: str
+    metric: str
+    groups: Sequence[str]
+
+
+@dataclass(frozen=True)
+class _Row:
+    """The numbers of one row at one scale, f* first."""
+
+    measured: list[Measured]
+    marks: list[str]
+    count: int
 
 
 def rates(
@@ -33,51 +56,152 @@ def rates(
     thresholds of f*; `intervals` shows the interval of each rate in place of the rate."""
     suffix = "_fixed" if fixed else ""
     sections = [
-        ("Verification (TMR@FMR)", "1:1", f"TMR{suffix}", ("R", "T", *FORGET_GROUPS)),
-        ("Cross-forget verification (FMR)", "1:1", f"FMR{suffix}", CROSS_GROUPS),
-        ("Identification (TPIR@FPIR)", "1:N", f"TPIR{suffix}", tuple(SEARCH_GROUPS)),
+        Section("Verification (TMR@FMR)", "1:1", f"TMR{suffix}", (*KEPT_GROUPS, *FORGET_GROUPS)),
+        Section("Cross-forget verification (FMR)", "1:1", f"FMR{suffix}", CROSS_GROUPS),
+        Section("Identification (TPIR@FPIR)", "1:N", f"TPIR{suffix}", tuple(SEARCH_GROUPS)),
     ]
     if not fixed:
-        sections.append(("Identities weakly forgotten", "1:1", "weakly_forgotten", ("F", "Ftr-Ftr", "Fev-Fev")))
-    rows: list[list[Cell]] = []
-    breaks: dict[int, str] = {}
-    for title, task, metric, groups in sections:
-        breaks[len(rows)] = title
-        for point in points:
-            for group in groups:
-                up = group in HIGHER or metric == "weakly_forgotten"
-                row = [Cell(f"{point:g}  {group} {'↑' if up else '↓'}")]
-                for scale in scales:
-                    quantities = [Quantity(scale, variant, task, group, metric, point) for variant in variants]
-                    measured = [results[quantity] for quantity in quantities]
-                    if intervals:
-                        row += [Cell(each.interval) for each in measured]
-                    else:
-                        best = [False, *best_of([each.value for each in measured[1:]], up)]
-                        marks = [results.marks(quantity) for quantity in quantities]
-                        row += [Cell(m.value, good, mark) for m, good, mark in zip(measured, best, marks, strict=True)]
-                    row.append(Cell(measured[0].count))
-                rows.append(row)
+        groups = ("F", "Ftr-Ftr", "Fev-Fev")
+        sections.append(Section("Identities weakly forgotten", "1:1", "weakly_forgotten", groups))
     whose = "at the thresholds of f*" if fixed else "at each model's own thresholds"
     what = "95 % intervals (bootstrap over subjects) of the rates" if intervals else "Verification and identification"
     notes = [
         "Best values within 0.002 in bold, f* excluded. ↑ shall stay high, ↓ shall fall. n counts the comparisons, "
-        "searches or identities behind each rate.",
+        "searches or identities behind each rate. R, T and avg(Ftr)-Fev are probes against templates; in T single, B "
+        "(bystanders) and the other forget groups, single images meet single images.",
         MARKS,
     ]
     if intervals:
         notes = [
             "Thresholds are calibrated anew in each replicate; the gallery is fixed. results.csv has Wilson's as well."
         ]
-    return Grid(
+    return _grid(
+        results,
+        scales,
+        variants,
+        points,
+        sections,
         name="rates-intervals" if intervals else "rates-fixed" if fixed else "rates",
         caption=f"{what} of each partition, {whose}",
+        notes=notes,
+        intervals=intervals,
+    )
+
+
+def legacy(results: Results, scales: Sequence[str], variants: Sequence[str], points: Sequence[float]) -> Grid:
+    """Rates of probes against what f* has enrolled, and how far the embeddings moved. The column of f* holds its
+    ordinary rates."""
+    kept = ("R", "T", "T single", "B")
+    drifting = ("R", "T", "B", "F", "Ftr", "Fev")
+    return _grid(
+        results,
+        scales,
+        variants,
+        points,
+        [
+            Section("Verification with old templates (TMR)", "1:1", "TMR_legacy", (*kept, *FORGET_GROUPS)),
+            Section("False matches with old templates (FMR)", "1:1", "FMR_legacy", ("TxT",)),
+            Section("Identification in the old gallery (TPIR)", "1:N", "TPIR_legacy", LEGACY_SEARCHES),
+            Section("False alarms of strangers in the old gallery (FPIR)", "1:N", "FPIR_legacy", ("D",)),
+            Section("Drift: mean cosine of an embedding to the original one", "1:1", "drift_cosine", drifting),
+            Section("Share of embeddings unchanged, bit for bit", "1:1", "unchanged", drifting),
+        ],
+        name="legacy",
+        caption="Who must be enrolled again: templates enrolled under f*, probes under f, at the thresholds of f*",
+        notes=[
+            "The column of f* holds its ordinary rates. Where R and T keep them, nobody must be enrolled again; where "
+            "the forget groups keep theirs, old templates still find the forgotten. Of two images of T single, B and "
+            "Ftr-Ftr, either may be the enrolled one. Best values within 0.002 in bold, f* excluded.",
+            MARKS,
+        ],
+    )
+
+
+def people(results: Results, scales: Sequence[str], variants: Sequence[str], points: Sequence[float]) -> Grid:
+    """Rates as means over people, so that nobody with many images carries them."""
+    return _grid(
+        results,
+        scales,
+        variants,
+        points,
+        [
+            Section("Verification (TMR@FMR)", "1:1", "TMR_person", (*KEPT_GROUPS, *FORGET_GROUPS)),
+            Section("Identification (TPIR@FPIR)", "1:N", "TPIR_person", ("R", "T")),
+        ],
+        name="people",
+        caption="Every person counts once: the mean over people of their own rates, at each model's own thresholds",
+        notes=[
+            "n counts people. Best values within 0.002 in bold, f* excluded. ↑ shall stay high, ↓ shall fall.",
+            f"{DOUBT} The operating point rests on too few comparisons: see the warnings.",
+        ],
+    )
+
+
+def _grid(
+    results: Results,
+    scales: Sequence[str],
+    variants: Sequence[str],
+    points: Sequence[float],
+    sections: Sequence[Section],
+    name: str,
+    caption: str,
+    notes: Sequence[str],
+    intervals: bool = False,
+) -> Grid:
+    """A table of sections, one column per variant and one for the count. Groups without a number are left out."""
+    rows: list[list[Cell]] = []
+    breaks: dict[int, str] = {}
+    for section in sections:
+        groups = [group for group in section.groups if results.has(section.task, group, section.metric)]
+        if groups:
+            breaks[len(rows)] = section.title
+        for point in [None] if section.metric in MOVED else points:
+            for group in groups:
+                up, arrow = _direction(section.metric, group)
+                row = [Cell(f"{'' if point is None else f'{point:g}  '}{group} {arrow}".strip())]
+                for scale in scales:
+                    found = _row(results, section, scale, variants, group, point)
+                    if intervals:
+                        row += [Cell(each.interval) for each in found.measured]
+                    else:
+                        best = best_of([each.value for each in found.measured[1:]], up) if arrow else []
+                        good = [False, *(best or [False] * len(found.measured[1:]))]
+                        each = zip(found.measured, good, found.marks, strict=True)
+                        row += [Cell(m.value, bold, mark) for m, bold, mark in each]
+                    row.append(Cell(found.count))
+                rows.append(row)
+    return Grid(
+        name=name,
+        caption=caption,
         header=["", *[*[results.titles[variant] for variant in variants], "n"] * len(scales)],
         rows=rows,
         spans=[("", 1), *[(scale, len(variants) + 1) for scale in scales]],
         breaks=breaks,
         notes=[*notes, *_footnotes(results)],
     )
+
+
+def _direction(metric: str, group: str) -> tuple[bool, str]:
+    """Whether the number shall stay high, and its arrow. How far the embeddings of the forgotten moved is no aim."""
+    if metric in MOVED and group not in HIGHER:
+        return False, ""
+    up = group in HIGHER or metric == "weakly_forgotten"
+    return up, "↑" if up else "↓"
+
+
+def _row(
+    results: Results, section: Section, scale: str, variants: Sequence[str], group: str, point: float | None
+) -> _Row:
+    """f* has no gallery older than its own: its ordinary rates stand there, and it has not moved."""
+    wanted = [Quantity(scale, variant, section.task, group, section.metric, point) for variant in variants]
+    legacy = section.metric.endswith(LEGACY)
+    if legacy:
+        wanted[0] = replace(wanted[0], metric=section.metric.removesuffix(LEGACY))
+    measured = [results[quantity] for quantity in wanted]
+    count = next((each.count for each in measured[legacy:] if each.count), 0)  # both orders count, but not for f*
+    if section.metric in MOVED:
+        return _Row([Measured(1.0), *measured[1:]], [""] * len(measured), count)
+    return _Row(measured, [results.marks(quantity) for quantity in wanted], count)
 
 
 def distances(results: Results, scales: Sequence[str], variants: Sequence[str]) -> Grid:

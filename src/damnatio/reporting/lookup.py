@@ -5,10 +5,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from damnatio.evaluation.measuring import ORIGINAL
 from damnatio.evaluation.protocol import SEARCH_GROUPS
 from damnatio.metrics.verification import ENOUGH_ERRORS
 from damnatio.reporting.grids import DOUBT, FEW
 from damnatio.support.tables import Table
+
+LEGACY, PERSON = "_legacy", "_person"
+"""endings of metrics: rates at the thresholds and templates of f*, and means over people"""
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,7 @@ class Results:
         self._measured = {
             quantity_of(row): Measured(row["value"], row["count"], row["low"], row["high"]) for row in results.rows()
         }
+        self._held = {(q.task, q.group, q.metric) for q in self._measured}
         self._doubts = {
             (row["scale"], row["method"], row["task"], row["group"], row["operating_point"]) for row in warnings.rows()
         }
@@ -59,11 +64,18 @@ class Results:
         """The number of this quantity; NaN if it was not measured."""
         return self._measured.get(quantity, Measured())
 
+    def has(self, task: str, group: str, metric: str) -> bool:
+        """Whether any model has such a number."""
+        return (task, group, metric) in self._held
+
     def marks(self, q: Quantity) -> str:
-        """The marks of doubt that a rate gets."""
+        """The marks of doubt that a rate gets. A mean over people is no share of comparisons, of which there could be
+        too few."""
         calibration = "D" if q.task == "1:1" else SEARCH_GROUPS.get(q.group, "D")
-        doubtful = (q.scale, q.variant, q.task, calibration, q.point) in self._doubts
-        return (DOUBT if doubtful else "") + (FEW if self[q].few else "")
+        calibrated = ORIGINAL if q.metric.endswith(LEGACY) else q.variant
+        doubtful = (q.scale, calibrated, q.task, calibration, q.point) in self._doubts
+        few = self[q].few and not q.metric.endswith(PERSON)
+        return (DOUBT if doubtful else "") + (FEW if few else "")
 
 
 def quantity_of(row: Mapping[str, Any]) -> Quantity:

@@ -11,7 +11,8 @@ import numpy as np
 from safetensors.numpy import load_file
 
 from damnatio.embedding import load_examples
-from damnatio.evaluation.measuring import COLUMNS, ORIGINAL
+from damnatio.evaluation.measuring import ORIGINAL
+from damnatio.evaluation.rates import COLUMNS
 from damnatio.faces.base import Faces
 from damnatio.methods import METHODS
 from damnatio.methods.base import method_settings
@@ -124,13 +125,15 @@ def long_results(backbone: str, evaluated: Sequence[Evaluated]) -> tuple[Table, 
 
 
 def grids_of(recipe: Recipe, results: Table, warnings: Table, counts: Table) -> list[Grid]:
-    """The tables of a report, in the paper's order."""
+    """The tables of a report: the paper's first two and ours, then what stands behind them."""
     look_up = Results(results, warnings, headings(recipe))
     scales, variants = recipe.forget.scales, [ORIGINAL, *recipe.forget.methods]
     points = recipe.evaluate.operating_points
     return [
         layouts.rates(look_up, scales, variants, points),
         layouts.distances(look_up, scales, variants),
+        *([layouts.legacy(look_up, scales, variants, points)] if len(variants) > 1 else []),
+        layouts.people(look_up, scales, variants, points),
         layouts.rates(look_up, scales, variants, points, fixed=True),
         *([layouts.rates(look_up, scales, variants, points, intervals=True)] if recipe.evaluate.replicates else []),
         layouts.protocol(counts),

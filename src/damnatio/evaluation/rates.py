@@ -1,0 +1,203 @@
+"""Rates of groups at thresholds, with the intervals of the bootstrap over subjects."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from damnatio.evaluation.legacy import Legacy
+from damnatio.evaluation.nonmated import NonMated, Spread
+from damnatio.evaluation.protocol import (
+    FALSE_MATCHES,
+    FORGET_GROUPS,
+    KEPT_GROUPS,
+    SEARCH_GROUPS,
+    SINGLE_GROUPS,
+    Comparisons,
+)
+from damnatio.evaluation.scanning import Scores
+from damnatio.evaluation.scored import Mated, Searches
+from damnatio.evaluation.thresholds import Threshold, Thresholds
+from damnatio.metrics import intervals
+from damnatio.metrics.verification import mean_of_people
+from damnatio.support.tables import Codes, codes_of
+
+NONE = (math.nan, math.nan)
+"""an interval that is not known"""
+FIXED = "_fixed"
+"""marks the metrics of a model at the thresholds of f*"""
+
+
+@dataclass(frozen=True)
+class Result:
+    """One row of the results: a value and what it rests on."""
+
+    task: str
+    group: str
+    operating_point: float
+    """the target rate; NaN for distances and equal error rates"""
+    metric: str
+    value: float
+    count: int
+    subjects: int = 0
+    low: float = math.nan
+    high: float = math.nan
+    wilson_low: float = math.nan
+    wilson_high: float = math.nan
+
+
+COLUMNS = tuple(column.name for column in fields(Result))
+
+
+def rate_of(
+    task: str,
+    group: str,
+    target: float,
+    metric: str,
+    accepted: int,
+    count: int,
+    subjects: int = 0,
+    ends: tuple[float, float] = NONE,
+) -> Result:
+    """A share of so many comparisons, with Wilson's interval."""
+    value = accepted / count if count else math.nan
+    return Result(task, group, target, metric, value, count, subjects, *ends, *intervals.wilson(accepted, count))
+
+
+class Rates:
+    """The rates of every group at given thresholds. The subjects of each group are drawn once for all its intervals."""
+
+    def __init__(self, c: Comparisons, spreads: dict[str, Spread], replicates: int) -> None:
+        self._c, self._spreads, self._replicates = c, spreads, replicates
+        self._draws: dict[tuple[str, int], intervals.Draws] = {}
+
+    def at(self, target: float, thresholds: Thresholds, suffix: str = "") -> Iterator[Result]:
+        """The suffix marks the metrics where the thresholds are not the model's own."""
+        threshold = thresholds.of("1:1", "D", target)
+        yield from self._true_matches(target, threshold, suffix)
+        for group, name in FALSE_MATCHES.items():
+            pairs, spread = self._c.nonmated[group], self._spreads[group]
+            yield self._false_matches(group, name, target, f"FMR{suffix}", pairs, spread, threshold)
+        if not suffix:
+            yield from self._weakly_forgotten(target, threshold)
+        for group, gallery in SEARCH_GROUPS.items():
+            limit, searches = thresholds.of("1:N", gallery, target), self._c.searches[group]
+            yield self._identification(group, target, f"TPIR{suffix}", searches, limit)
+            if not suffix and group in KEPT_GROUPS:
+                yield self._person(f"search {group}", "1:N", group, target, "TPIR_person", _won(searches), limit)
+
+    def legacy(self, target: float, thresholds: Thresholds, legacy: Legacy, spread: Spread) -> Iterator[Result]:
+        """The rates of probes against what f* has enrolled, at the thresholds of f*. `spread` is that of the non-mated
+        test scores."""
+        threshold, limit = thresholds.of("1:1", "D", target), thresholds.of("1:N", "D", target)
+        for group, mated in legacy.mated.items():
+            yield self._share(group, "1:1", group, target, "TMR_legacy", mated, threshold)
+        yield self._false_matches("T", "TxT", target, "FMR_legacy", legacy.nonmated, spread, threshold)
+        for group, searches in legacy.searches.items():
+            yield self._identification(group, target, "TPIR_legacy", searches, limit)
+        yield self._share("alarms D", "1:N", "D", target, "FPIR_legacy", legacy.alarms, limit)
+
+    def drift(self, legacy: Legacy) -> Iterator[Result]:
+        """How far the embeddings of each group moved from those of f*, and the share of those that did not move."""
+        half = Threshold(0.5, np.full(self._replicates, 0.5) if self._replicates else None)
+        for group, drift in legacy.drift.items():
+            count = len(drift.cosines)
+            mean = math.fsum(drift.cosines) / count
+            yield Result("1:1", group, math.nan, "drift_cosine", mean, count, _distinct(drift.subjects))
+            same = Mated(drift.unchanged.astype(np.float64), drift.subjects)
+            yield self._share(f"drift {group}", "1:1", group, math.nan, "unchanged", same, half)
+
+    # --- one kind of rate each --------------------------------------------------------------------------------------
+
+    def _true_matches(self, target: float, threshold: Threshold, suffix: str) -> Iterator[Result]:
+        for group in (*KEPT_GROUPS, *FORGET_GROUPS):
+            if group in self._c.mated:
+                mated = self._c.mated[group]
+                yield self._share(group, "1:1", group, target, f"TMR{suffix}", mated, threshold)
+                if not suffix:
+                    yield self._person(group, "1:1", group, target, "TMR_person", mated, threshold)
+
+    def _false_matches(
+        self,
+        group: str,
+        name: str,
+        target: float,
+        metric: str,
+        pairs: NonMated,
+        spread: Spread,
+        threshold: Threshold,
+    ) -> Result:
+        ends = self._pair_interval(group, pairs, spread, threshold)
+        accepted = spread.accepted[threshold.value]
+        return rate_of("1:1", name, target, metric, accepted, pairs.count, len(pairs.people), ends)
+
+    def _weakly_forgotten(self, target: float, threshold: Threshold) -> Iterator[Result]:
+        """The share of identities none of whose pairs is linked: their highest score stays below the threshold."""
+        for group in (*SINGLE_GROUPS, "F"):
+            members = [self._c.mated[name] for name in (SINGLE_GROUPS if group == "F" else (group,))]
+            codes, everyone = codes_of(np.concatenate([m.subjects for m in members]))
+            highest = np.full(len(everyone), -np.inf)
+            np.maximum.at(highest, codes, np.concatenate([m.scores for m in members]))
+            low, high = self._interval(f"weakly {group}", highest, np.arange(len(everyone)), threshold)
+            unlinked, count = int(np.count_nonzero(highest < threshold.value)), len(everyone)
+            yield rate_of("1:1", group, target, "weakly_forgotten", unlinked, count, count, (1 - high, 1 - low))
+
+    def _identification(
+        self, group: str, target: float, metric: str, searches: Searches, threshold: Threshold
+    ) -> Result:
+        return self._share(f"search {group}", "1:N", group, target, metric, _won(searches), threshold)
+
+    def _share(
+        self, name: str, task: str, group: str, target: float, metric: str, mated: Mated, threshold: Threshold
+    ) -> Result:
+        """The share of accepted scores."""
+        ends = self._interval(name, mated.scores, mated.subjects, threshold)
+        accepted = int(np.count_nonzero(mated.scores >= threshold.value))
+        return rate_of(task, group, target, metric, accepted, len(mated.scores), _distinct(mated.subjects), ends)
+
+    def _person(
+        self, name: str, task: str, group: str, target: float, metric: str, mated: Mated, threshold: Threshold
+    ) -> Result:
+        """The mean over people of their own shares of accepted scores."""
+        codes, people = codes_of(mated.subjects)
+        value = mean_of_people(mated.scores >= threshold.value, codes)
+        ends = NONE
+        if threshold.replicates is not None and len(people):
+            draws = self._drawn(name, len(people))
+            ends = intervals.interval(intervals.person_rates(mated.scores, codes, draws, threshold.replicates))
+        return Result(task, group, target, metric, value, len(people), len(people), *ends)
+
+    # --- intervals --------------------------------------------------------------------------------------------------
+
+    def _interval(self, name: str, scores: Scores, codes: Codes, threshold: Threshold) -> tuple[float, float]:
+        """Of the share of accepted scores."""
+        if threshold.replicates is None or not len(scores):
+            return NONE
+        numbers, people = codes_of(codes)
+        draws = self._drawn(name, len(people))
+        return intervals.interval(intervals.rates(scores, numbers, draws, threshold.replicates))
+
+    def _pair_interval(self, group: str, pairs: NonMated, spread: Spread, threshold: Threshold) -> tuple[float, float]:
+        """Of the share of accepted non-mated pairs."""
+        if threshold.replicates is None or not pairs.count:
+            return NONE
+        draws, top = self._drawn(f"pairs {group}", len(pairs.people)), spread.top
+        first, second = pairs.numbered()
+        totals = pairs.pairing.weights(draws, first, second)
+        people, share = (first[top.i], second[top.j]), top.share * pairs.share
+        return intervals.interval(intervals.pair_rates(top.scores, *people, share, totals, draws, threshold.replicates))
+
+    def _drawn(self, name: str, subjects: int) -> intervals.Draws:
+        if (name, subjects) not in self._draws:
+            rng = np.random.default_rng([self._c.seed, 9, *name.encode()])
+            self._draws[name, subjects] = intervals.draw_subjects(subjects, self._replicates, rng)
+        return self._draws[name, subjects]
+
+
+def _won(searches: Searches) -> Mated:
+    return Mated(searches.won, searches.subjects)
+
+
+def _distinct(codes: Codes) -> int:
+    return len(np.unique(codes))
