@@ -92,7 +92,7 @@ class Record(Frozen):
         return [cone.offset(self.tail, self.strangers / len(self.cones)) for cone in self.cones]
 
 
-class _Sealed(_Frozen):
+class _Sealed(Frozen):
     """A record as it is stored: with a hash of the whole gate, which tells whether the file was changed since."""
 
     record: Record
