@@ -9,7 +9,8 @@ from damnatio.erasure.embedder import Embedder
 from damnatio.erasure.erase import Erased
 from damnatio.erasure.galleries import read_gallery
 from damnatio.erasure.gating import Plan, plan
-from damnatio.erasure.lines import lines_of, sentences
+from damnatio.erasure.lines import lines_of, outcome
+from damnatio.erasure.lines import planned as plan_lines
 from damnatio.erasure.measuring import pipeline_of, recipe_of
 from damnatio.erasure.people import Crowd, FacesOf, read_people, read_strangers, together
 from damnatio.erasure.record import verdict_of
@@ -95,7 +96,7 @@ def erase_by_gate(
             limits=list(LIMITS),
             measured=ALL_AND_FOUR_FIFTHS + (ALONE if planned.before else "") if reported else "",
         )
-        for line in sentences(lines, final=True):
+        for line in outcome(lines):
             say(line)
         return delivery.deliver(record, reported)
 
@@ -118,7 +119,7 @@ def _say_plan(planned: Plan, request: Request, say: Callable[[str], None]) -> No
     )
     if planned.before and record.strangers != request.strangers:
         say(f"  The bound {record.strangers:g} is that of the gate which the model has already.")
-    for line in sentences(lines_of(planned, request.goal), final=False):
+    for line in plan_lines(lines_of(planned, request.goal)):
         say(line)
     for warning in planned.warnings:
         say(f"  Note: {warning}")

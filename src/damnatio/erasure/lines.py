@@ -9,6 +9,10 @@ from damnatio.erasure.verifying import Links, Verified
 from damnatio.methods.gate_widths import Chosen
 from damnatio.methods.strangers import mean_direction
 
+LISTED = 5
+"""the most that a terminal shows of a kind below one person; the page and erasure.json have all"""
+STATISTICS = "statistics alone"
+
 
 def lines_of(plan: Plan, goal: float, verified: Verified | None = None) -> list[Line]:
     """One line per person. Without a verified file the verdict is what is expected."""
@@ -61,7 +65,7 @@ def _rests_on(chosen: Chosen, plan: Plan) -> str:
     if len(chosen.own) >= LEAST_KNOWN:
         return "the person's own photographs, each compared with the others"
     statistics = plan.hidden.statistics
-    return f"statistics alone, since {len(chosen.used)} moment is too few to judge by ({statistics.source})"
+    return f"{STATISTICS}, since {len(chosen.used)} moment is too few to judge by ({statistics.source})"
 
 
 def _nearness(person: Person, chosen: Chosen) -> float:
@@ -70,38 +74,50 @@ def _nearness(person: Person, chosen: Chosen) -> float:
     return float((chosen.member.directions.astype(np.float64) @ template).max())
 
 
-def sentences(lines: list[Line], *, final: bool) -> list[str]:
-    """The lines for a terminal: one per person, and below it what concerns that person."""
+def planned(lines: list[Line]) -> list[str]:
+    """The plan for a terminal: one line per person, and below it what concerns that person."""
     found: list[str] = []
-    width = min(max((len(line.name) for line in lines), default=0), 32)
-    for line in lines:
-        found.append(f"  {line.name:<{width}}  {_sentence(line, final)}")
-        for image in line.suspects:
-            found.append(f"      left out, seems to show somebody else: {image}")
-        for each in line.unusable[:5] if line.used else []:
-            found.append(f"      left out, {each.reason}: {each.image}")
-        if line.used and len(line.unusable) > 5:
-            found.append(f"      and {len(line.unusable) - 5} more that cannot be used")
-        for other in line.alike:
-            spared = "all spared" if not other.caught else f"{other.caught} still caught"
+    for line, title in zip(lines, _titles(lines), strict=True):
+        found.append(f"  {title}  {_expectation(line) if line.used else f'{line.verdict}: {line.reason}'}")
+        found += [f"      left out, seems to show somebody else: {image}" for image in line.suspects]
+        if line.used:
+            found += [f"      left out, {each.reason}: {each.image}" for each in line.unusable[:LISTED]]
+        if line.used and len(line.unusable) > LISTED:
+            found.append(f"      and {len(line.unusable) - LISTED} more that cannot be used")
+        for other in line.alike[:LISTED]:
+            spared = f"{other.caught} still would" if other.caught else "all are spared"
             found.append(
-                f"      looks alike: {other.name}, {other.would} of {other.images} images would be caught, {spared}"
+                f"      looks alike: {other.name}, {other.would} of {other.images} images would be hidden, {spared}"
             )
+        if len(line.alike) > LISTED:
+            found.append(f"      and {len(line.alike) - LISTED} more who look alike")
         if line.alike and line.unspared is not None and line.expected is not None:
-            found.append(f"      sparing them costs {line.unspared - line.expected:.1%} of the forgetting")
+            found.append(f"      sparing them costs {line.unspared - line.expected:.1%} of new photographs")
         if line.templates:
             found.append(f"      delete from the gallery: {', '.join(line.templates)}")
     return found
 
 
-def _sentence(line: Line, final: bool) -> str:
-    if not line.used:
-        return f"{line.verdict}: {line.reason}"
-    words = f"{line.pseudonym}  {line.used} of {line.given} photographs used, " if line.pseudonym else ""
-    if line.expected is not None:
-        words += f"{line.expected:.1%} of new ones expected to be hidden"
-        if line.rests_on.startswith("statistics"):
-            words += f", by {line.rests_on}"
-    if not final:
-        return words
-    return f"{line.verdict}{': ' + line.reason if line.reason else ''}  ({words})"
+def _expectation(line: Line) -> str:
+    words = f"{line.pseudonym}  {line.used} of {line.given} photographs used"
+    words += f" ({line.copies} of the same moment as another)" if line.copies else ""
+    words += f", {line.expected:.1%} of new ones expected to be hidden"
+    return f"{words}, by {line.rests_on}" if line.rests_on.startswith(STATISTICS) else words
+
+
+def outcome(lines: list[Line]) -> list[str]:
+    """The outcome for a terminal: one line per person."""
+    found = []
+    for line, title in zip(lines, _titles(lines), strict=True):
+        words = [line.reason] if line.reason else []
+        if line.used:
+            words.append(f"{line.used} of {line.given} photographs used")
+        for pairs in line.linked:
+            words.append(f"{pairs.after} of {pairs.pairs} pairs of {pairs.photographs} photographs linked")
+        found.append(f"  {title}  {line.verdict}: {', '.join(words)}")
+    return found
+
+
+def _titles(lines: list[Line]) -> list[str]:
+    width = min(max((len(line.name) for line in lines), default=0), 32)
+    return [f"{line.name:<{width}}" for line in lines]

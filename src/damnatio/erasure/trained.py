@@ -14,7 +14,7 @@ from damnatio.erasure.delivery import file_name, working
 from damnatio.erasure.embedder import Embedder
 from damnatio.erasure.erase import Erased
 from damnatio.erasure.gating import Plan, plan, why_unusable
-from damnatio.erasure.lines import sentences
+from damnatio.erasure.lines import outcome
 from damnatio.erasure.measuring import SCALE, pipeline_of, recipe_of
 from damnatio.erasure.people import FacesOf, Person, read_people, read_strangers, together
 from damnatio.erasure.record import Line, Pairs, Unusable, Verdict, verdict_of
@@ -73,7 +73,7 @@ def erase_by_training(
         export(altered, written.model_copy(update={"limits": " ".join(LIMITS)}), delivery.staged(name))
         lines = _lines(request, planned, pipeline)
         complete, verdict = verdict_of(lines)
-        for line in sentences(lines, final=True):
+        for line in outcome(lines):
             say(line)
         record = delivery.record(
             model=weights_file(settings),
