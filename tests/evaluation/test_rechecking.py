@@ -139,9 +139,7 @@ def test_original_that_lacks_an_image_is_told(run: Run, tmp_path: Path) -> None:
 def test_original_of_another_dimension_is_told(run: Run, tmp_path: Path) -> None:
     stored = load_file(run.embeddings["original"])
     save_file({**stored, "embeddings": stored["embeddings"][:, :-1].copy()}, tmp_path / FILE)
-    with pytest.raises(
-        DamnatioError, match=r"holds vectors of 32 values and \S+ of 31: the one model was not"
-    ):
+    with pytest.raises(DamnatioError, match=r"holds vectors of 32 values and \S+ of 31: the one model was not"):
         recheck(run.recipe, run.embeddings["HD"], run.protocol, "S1", tmp_path / FILE, tmp_path)
 
 

@@ -14,10 +14,10 @@ from damnatio.support.tables import groups_of
 
 APART = 1.0
 """One's own photographs must be more alike than strangers' by so many deviations of strangers' scores."""
-WIDER = 1.5
-"""Scores of different people may spread so many times wider than assumed."""
-FEWEST = 3
-"""Fewer people than this say nothing of how scores spread."""
+WIDER, MUCH_WIDER = 1.5, 2.0
+"""Scores of different people may spread so many times wider than assumed; those of few people even more."""
+FEWEST, FEW = 3, 5
+"""Fewer people than the first number say nothing of how scores spread, and fewer than the second not much."""
 EQUAL = 1 - 1e-6
 """the cosine of prototypes that are one and the same"""
 
@@ -62,7 +62,7 @@ def need_assumed_spread(people: Sequence[Person], statistics: Statistics) -> Non
         for b in groups[place + 1 :]
     ]
     found = float(np.median(spreads))
-    if found > WIDER * statistics.nonmated_deviation:
+    if found > (WIDER if len(groups) >= FEW else MUCH_WIDER) * statistics.nonmated_deviation:
         raise DamnatioError(
             f"Scores of different people among those to forget are {found:.3f} from the mean that is assumed, and "
             f"{statistics.nonmated_deviation:.3f} is assumed ({statistics.source}): cones of such widths would catch "
