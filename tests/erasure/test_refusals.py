@@ -1,9 +1,11 @@
 """Bad input: one sentence each, and nothing is written."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from PIL import Image
 from safetensors.numpy import load_file, save_file
 
@@ -133,7 +135,7 @@ def test_people_of_whom_nothing_can_be_used(tmp_path: Path, model: Path) -> None
     ],
 )
 def test_gallery_that_is_none(
-    tmp_path: Path, model: Path, people: Path, content: dict[str, np.ndarray], words: str
+    tmp_path: Path, model: Path, people: Path, content: dict[str, NDArray[Any]], words: str
 ) -> None:
     gallery = tmp_path / "gallery.npz"
     np.savez(gallery, **content)  # type: ignore[arg-type]

@@ -51,7 +51,7 @@ def photograph(person: Pattern, moment: int, mated: float = 0.63) -> NDArray[np.
     other = np.random.default_rng([8, moment]).normal(size=person.shape)
     mixed = np.sqrt(mated) * person + np.sqrt(1 - mated) * other
     blocks = np.clip(127.5 + 30 * mixed, 0, 255).round().astype(np.uint8)
-    return blocks.repeat(BLOCK, axis=0).repeat(BLOCK, axis=1)
+    return np.asarray(blocks.repeat(BLOCK, axis=0).repeat(BLOCK, axis=1))
 
 
 def write_person(folder: Path, person: Pattern, moments: Sequence[int], mated: float = 0.63) -> Path:
