@@ -107,7 +107,7 @@ def test_running_again_computes_nothing(tmp_path: Path, tiny: list[str], capsys:
     assert all("reused" in line for line in lines)
     assert before == {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*") if path.is_file()}
 
-    assert main([*run, "--set", "forget.settings.HD.margin=0.2", "--set", "train.checkpoint_seconds=1"]) == 0
+    assert main([*run, "--set", "forget.settings.HD.lambda_forget=5", "--set", "train.checkpoint_seconds=1"]) == 0
     made = [
         line.split()[:2] for line in capsys.readouterr().out.splitlines() if " s " in line and str(tmp_path) in line
     ]

@@ -74,7 +74,13 @@ def test_people_are_hidden_without_a_retain_set(tmp_path: Path, model: Path, peo
     out = tmp_path / "out"
     assert erased(model, people, "--out", out) == 0
     names = {path.name for path in out.iterdir()}
-    assert names == {"model-GS.safetensors", "model-GS.safetensors.card.json", "erasure.json", "erasure.html"}
+    assert names == {
+        "model-GS.safetensors",
+        "model-GS.safetensors.card.json",
+        "model-GS.safetensors.gate.py",
+        "erasure.json",
+        "erasure.html",
+    }
     lines = lines_of(out)
     assert set(lines) == {"person000", "person001", "person002"}
     for line in lines.values():
@@ -91,7 +97,8 @@ def test_people_are_hidden_without_a_retain_set(tmp_path: Path, model: Path, peo
     assert np.array_equal(embedded(model, strangers), embedded(out / "model-GS.safetensors", strangers))
     card = Card.model_validate_json((out / "model-GS.safetensors.card.json").read_text())
     assert card.map == "GS"
-    assert "suppression template" in str(card.limits)
+    assert "suppression template" in card.limits[0]
+    assert card.limits[0] in (out / "erasure.html").read_text().replace("&#39;", "'")
 
 
 def test_the_report_measures_and_nothing_of_the_people_is_kept(

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from damnatio.models.gate import Cone, Entry, Gate, Member, Record, Scatter, Tail, pseudonym
+from damnatio.models.gate import Cone, Entry, Gate, Member, Record, Scatter, pseudonym
+from damnatio.models.statistics import Tail
 
 TAIL = Tail(share=0.05, at=1.6, scale=0.45)
 

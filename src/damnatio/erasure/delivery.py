@@ -15,7 +15,6 @@ from damnatio import __version__
 from damnatio.erasure.page import write_page
 from damnatio.erasure.record import JSON, PAGE, File, Record
 from damnatio.erasure.request import Request
-from damnatio.models.card import CARD
 from damnatio.recipe.schema import Recipe
 from damnatio.support.errors import DamnatioError
 from damnatio.support.files import digest_of, write_atomically
@@ -71,14 +70,13 @@ class Delivery:
 
     def record(self, model: Path, **content: Any) -> Record:
         """The record of the erasure, with the hashes of what is delivered."""
-        names = [name for model in self._models for name in (model, f"{model}.{CARD}")]
         return Record(
             damnatio=__version__,
             finished=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             method=self.request.method,
             goal=self.request.goal,
             model=_file(model),
-            files=[_file(self._ready / name) for name in names],
+            files=[_file(path) for path in sorted(self._ready.iterdir())],
             work=KEPT if self.request.keep_work else REMOVED,
             **content,
         )

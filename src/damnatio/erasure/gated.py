@@ -28,14 +28,11 @@ from damnatio.support.devices import set_threads
 from damnatio.support.errors import DamnatioError
 
 LIMITS = (
-    "The file keeps a suppression template of each person: the direction by which it knows whom to hide. It is next to "
-    "the person's own template, so treat the file as you treat a template.",
-    "Whoever holds the file can cut the gate off and has the old model again. An erasure that leaves no template in "
-    "the file is --burn-in.",
     "A near copy of one photograph stays like that photograph: two copies of one moment are still linked.",
     "Photographs that the old model itself would not have recognised are not hidden, and templates made by the old "
     "model stay as they are: delete the person's templates from every gallery.",
 )
+"""beside those in the card of the model"""
 ALL_AND_FOUR_FIFTHS = (
     "The delivered model's gate was made from all photographs. The report measures a gate that was made in the same "
     "way from four fifths of each person's photographs, so that the other fifth is new to it."
@@ -66,7 +63,7 @@ def erase_by_gate(
         together(strangers),
         dim=card.dim,
         seed=recipe.seed,
-        statistics=getattr(card, "statistics", None),
+        statistics=card.scores,
         gate=gate,
     )
     planned.warnings.extend(crowd.cut for crowd in crowds if crowd.cut)
@@ -75,8 +72,9 @@ def erase_by_gate(
         name = file_name(request.model, weights_file(settings).suffix, request.method)
         hidden = len(planned.gate.record.people)
         origin = f"{card.origin}, altered by {request.method}: {hidden} people hidden"
-        altered = card.model_copy(update={"origin": origin, "limits": " ".join(LIMITS)})
-        export(Gated(network, planned.gate), altered, delivery.staged(name))
+        written = export(
+            Gated(network, planned.gate), card.model_copy(update={"origin": origin}), delivery.staged(name)
+        )
         verified = verify(delivery.staged(name), embedder, planned, faces, others, recipe.threads)
         lines = lines_of(planned, request.goal, verified)
         reported = _measured(request, network, card, delivery, planned, say) if request.retain else None
@@ -93,7 +91,7 @@ def erase_by_gate(
             compared=verified.strangers,
             inside=verified.inside,
             warnings=planned.warnings,
-            limits=list(LIMITS),
+            limits=[*written.limits, *LIMITS],
             measured=ALL_AND_FOUR_FIFTHS + (ALONE if planned.before else "") if reported else "",
         )
         for line in outcome(lines):

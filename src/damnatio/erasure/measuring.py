@@ -29,7 +29,8 @@ STEPS = 500
 """of fine-tuning, unless that is more than the paper's 40 epochs"""
 HASTE = 30
 """factor of the learning rates: the paper's belong to tens of thousands of steps, and here are some hundreds; the
-recipe for real faces (configs/lfw-mobilefacenet.yaml) has the same factor"""
+recipe for real faces (configs/lfw-mobilefacenet.yaml) has the same factor. A method that names its optimiser has a
+rate for as many steps as here."""
 MOST = {TEST: 1_000, DEVELOPMENT: 5_000}
 """most identities that are split off the retain source: the paper's test set, and enough pairs for an FMR of 1e-6"""
 
@@ -50,7 +51,9 @@ def recipe_of(
     if "strangers" in fields:
         forget["settings"] = {request.method: {"strangers": request.strangers}}
     if "lr" in fields:
-        forget["settings"] = {request.method: {"lr": HASTE * fields["lr"].default}}
+        own_schedule = fields["optimiser"].default is not None
+        if not own_schedule:
+            forget["settings"] = {request.method: {"lr": HASTE * fields["lr"].default}}
         freeze = request.freeze or _usual_cut(network)
         if freeze and freeze != "none":
             forget["freeze"] = freeze

@@ -28,9 +28,8 @@ def restore(
         named = file_name(request.model, suffix, request.method)
         name = named if left is not None else f"{named.removesuffix(f'-{request.method}{suffix}')}-restored{suffix}"
         restored = f"{card.origin}, {len(set(request.restore))} people restored"
-        limits = " ".join(LIMITS) if left is not None else None
-        altered = card.model_copy(update={"origin": restored, "limits": limits})
-        export(network if left is None else Gated(network, left), altered, delivery.staged(name))
+        altered = card.model_copy(update={"origin": restored})
+        written = export(network if left is None else Gated(network, left), altered, delivery.staged(name))
         remaining = [entry.pseudonym for entry in left.record.people] if left else []
         record = delivery.record(
             model=weights_file(settings),
@@ -42,7 +41,7 @@ def restore(
             restored=list(request.restore),
             strangers=left.record.strangers if left else None,
             statistics=left.record.source if left else "",
-            limits=list(LIMITS) if left else [],
+            limits=[*written.limits, *LIMITS] if left else [],
         )
         say(record.verdict)
         return delivery.deliver(record)

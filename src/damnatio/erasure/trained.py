@@ -70,7 +70,7 @@ def erase_by_training(
         pipeline.report(faces_shown=False)
         name = file_name(request.model, weights_file(settings).suffix, request.method)
         altered, written = load_backbone(pipeline.altered(SCALE, request.method).path)
-        export(altered, written.model_copy(update={"limits": " ".join(LIMITS)}), delivery.staged(name))
+        export(altered, written, delivery.staged(name))
         lines = _lines(request, planned, pipeline)
         complete, verdict = verdict_of(lines)
         for line in outcome(lines):
@@ -103,7 +103,7 @@ def _looked_at(request: Request, model: nn.Module, card: Card, threads: int, thr
         strangers,
         dim=card.dim,
         seed=0,
-        statistics=getattr(card, "statistics", None),
+        statistics=card.scores,
         gate=None,
     )
     for each in planned.hidden.chosen:

@@ -89,7 +89,8 @@ class Record(Frozen):
 
     def offsets(self) -> list[float]:
         """Where each cone begins. All cones share the bound evenly: the more there are, the narrower is each."""
-        return [cone.offset(self.tail, self.strangers / len(self.cones)) for cone in self.cones]
+        cones = self.cones
+        return [cone.offset(self.tail, self.strangers / len(cones)) for cone in cones]
 
 
 class _Sealed(Frozen):
@@ -199,13 +200,19 @@ class Gate(EmbeddingMap):
 
     def opening(self, units: Tensor) -> Tensor:
         """g(e) of unit vectors [n, d], as [n, 1]."""
-        heights = F.linear(units, self.directions, -self.offsets)
-        return (heights.amax(dim=1, keepdim=True) / self.ramp).clamp(0, 1)
+        return (self._height(units) / self.ramp).clamp(0, 1)
+
+    def _height(self, units: Tensor) -> Tensor:
+        """How far each vector is inside the cone that it is deepest in; below zero outside all."""
+        return F.linear(units, self.directions, -self.offsets).amax(dim=1, keepdim=True)
 
     def forward(self, raw: Tensor) -> Tensor:
         length = raw.norm(dim=1, keepdim=True)
         units = raw / length
-        g = self.opening(units)
+        height = self._height(units)
+        if not torch.compiler.is_compiling() and not bool((height > 0).any()):  # an exported graph has no branch here
+            return raw
+        g = (height / self.ramp).clamp(0, 1)
         mixed = F.normalize((1 - g) * units + g * self.scatter(units), dim=1)
         return torch.where(g > 0, mixed * length, raw)
 

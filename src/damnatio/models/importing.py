@@ -9,12 +9,14 @@ from pathlib import Path
 
 from torch import nn
 
-from damnatio.models.card import Card, card_beside, load_card, read_card
+from damnatio.models.card import CARD, Card, card_beside, load_card, read_card, write_card
 from damnatio.models.exporting import write_onnx
 from damnatio.models.gate import Gated, ungated
+from damnatio.models.limits import limits_of
 from damnatio.models.maps import method_of
 from damnatio.models.onnx.files import TOLERANCE, embedding_size, parity_of, read_graph, read_network
 from damnatio.models.state_dicts import fill_counters, guess, input_size, read_state
+from damnatio.models.statistics import Statistics
 from damnatio.models.store import (
     GRAPH,
     HEAD,
@@ -64,7 +66,7 @@ def import_model(settings: ModelSettings, size: int | None = None) -> tuple[nn.M
     if given is not None:
         card = given.model_copy(update={"backbone": card.backbone, "size": card.size, "parity": card.parity})
         origin = f"{origin}, {given.origin}" if given.origin else origin
-    found = {"origin": origin, "sha256": "", "map": method_of(backbone, card.map)}
+    found = {"origin": origin, "sha256": "", "map": method_of(backbone, card.map), "limits": limits_of(backbone)}
     return backbone.to(device()).eval(), card.fed_as(settings).model_copy(update=found)
 
 
@@ -97,6 +99,19 @@ def _given_card(path: Path) -> Card | None:
     if card.sha256 and card.sha256 != digest_of(path):
         raise DamnatioError(f"{place} is the card of another file than {path.name}: their hashes differ.")
     return card
+
+
+def write_scores(settings: ModelSettings, card: Card, scores: Statistics | None) -> Path:
+    """Put the statistics of a model's scores into its card, and write one beside the weights if there is none."""
+    path = weights_file(settings)
+    if scores is None:
+        raise DamnatioError(
+            "Too few people to say how the model's scores lie: bring faces of at least fifty. The card was not changed."
+        )
+    place = card_beside(path) or path.with_name(f"{path.name}.{CARD}")
+    given = _given_card(path) or card.model_copy(update={"sha256": digest_of(path)})
+    write_card(given.model_copy(update={"scores": scores}), place)
+    return place
 
 
 def weights_file(settings: ModelSettings) -> Path:

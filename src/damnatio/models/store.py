@@ -15,6 +15,7 @@ from damnatio.heads import HEADS
 from damnatio.heads.base import Head
 from damnatio.models.card import CARD, Card, load_card, write_card
 from damnatio.models.gate import Gate, ungated
+from damnatio.models.limits import limits_of
 from damnatio.models.maps import followed, method_of, parted, tensors_of
 from damnatio.models.onnx.files import parity_of, read_graph, write_network
 from damnatio.models.onnx.graph import GraphNetwork
@@ -64,7 +65,7 @@ def save_model(backbone: nn.Module, head: Head | None, card: Card, folder: Path)
     if head is not None:
         save_tensors(head.state_dict(), folder / HEAD)
     found = {"sha256": digest_of(path), "parity": parity, "map": method_of(backbone, card.map)}
-    write_card(card.model_copy(update=found), folder / CARD)
+    write_card(card.model_copy(update={**found, "limits": limits_of(backbone)}), folder / CARD)
 
 
 def weights_in(folder: Path) -> Path:

@@ -4,6 +4,9 @@ The graph keeps its inputs, its output and its version of the operators. The val
 the gate, and the last node of the gate makes the output. All names of the gate begin with `damnatio.gate.`, and its
 record is text in the metadata of the file. So a reader finds the gate, takes it off, and has the old graph again.
 
+The scatter reads 8 MB of weights, more than a small network takes time for. So it is the branch of an `If`, which runs
+only where somebody in the batch is in the gate.
+
 A gate in a file is accepted only if it is what would be written for it, node for node. Whatever another tool did to it
 is then refused, and not taken for a gate.
 """
@@ -16,10 +19,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from damnatio.models.gate import PREFIX, RECORD, TENSORS, Gate
+from damnatio.models.onnx.graph import FLOAT
 from damnatio.support.errors import DamnatioError
 
 if TYPE_CHECKING:
-    from onnx import ModelProto, NodeProto, TensorProto
+    from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
 NAME = "damnatio.gate"
 OWN = f"{NAME}."
@@ -89,11 +93,11 @@ def take_gate(model: "ModelProto", path: Path) -> Gate | None:
 
 def gate_alone(gate: Gate, version: int) -> "ModelProto":
     """A graph of the gate alone: raw vectors in, altered ones out."""
-    from onnx import TensorProto, helper
+    from onnx import helper
 
     nodes, stored = _nodes(gate, version, "out")
     sides: list[str | int | None] = ["n", gate.directions.shape[1]]
-    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, sides) for name in (RAW, "out")]
+    ends = [helper.make_tensor_value_info(name, FLOAT, sides) for name in (RAW, "out")]
     graph = helper.make_graph(nodes, NAME, ends[:1], ends[1:], stored)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", version)], ir_version=8)
 
@@ -116,32 +120,43 @@ def probes(gate: Gate, most: int = 32) -> Tensor:
 
 def _nodes(gate: Gate, version: int, output: str) -> "tuple[list[NodeProto], list[TensorProto]]":
     """The equations of `models/gate.py`, line by line, and the tensors that they read."""
+    dim = gate.directions.shape[1]
     made = _Nodes(version)
     for name, tensor in gate.tensors().items():
         if name != f"{PREFIX}{RECORD}":
             made.store(name.removeprefix(PREFIX), -tensor if name == f"{PREFIX}offsets" else tensor)
     made.store("zero", torch.tensor(0.0))
     made.store("one", torch.tensor(1.0))
+    if version >= REDUCTIONS_TAKE_AXES:
+        made.store("axis", torch.tensor([1]))
     made.reduce("ReduceL2", "raw", "length")
     made.add("Div", "raw length", "unit")
     made.add("Gemm", "unit directions offsets", "heights", transB=1)
     made.reduce("ReduceMax", "heights", "height")
     made.add("Div", "height ramp", "slope")
     made.clip("slope", "opening")
-    made.add("Gemm", "unit frequencies phases", "angles", transB=1)
-    made.add("Cos", "angles", "waves")
-    made.add("Gemm", "waves spread mean", "drawn", transB=1)
-    made.reduce("ReduceL2", "drawn", "drawn_length")
-    made.add("Div", "drawn drawn_length", "stranger")
-    made.add("Sub", "one opening", "rest")
-    made.add("Mul", "rest unit", "kept")
-    made.add("Mul", "opening stranger", "hidden")
-    made.add("Add", "kept hidden", "mixed")
-    made.reduce("ReduceL2", "mixed", "mixed_length")
-    made.add("Div", "mixed mixed_length", "mixed_unit")
-    made.add("Mul", "mixed_unit length", "altered")
     made.add("Greater", "opening zero", "inside")
-    made.add("Where", "inside altered raw", output, to=output)
+    made.add("Cast", "inside", "marks", to=FLOAT)
+    made.add("ReduceSum", "marks", "people_inside", keepdims=0)  # a maximum would pass on what is no number
+    made.add("Greater", "people_inside zero", "anybody")
+    hiding = _Nodes(version)
+    hiding.add("Gemm", "unit frequencies phases", "angles", transB=1)
+    hiding.add("Cos", "angles", "waves")
+    hiding.add("Gemm", "waves spread mean", "drawn", transB=1)
+    hiding.reduce("ReduceL2", "drawn", "drawn_length")
+    hiding.add("Div", "drawn drawn_length", "stranger")
+    hiding.add("Sub", "one opening", "rest")
+    hiding.add("Mul", "rest unit", "kept")
+    hiding.add("Mul", "opening stranger", "hidden")
+    hiding.add("Add", "kept hidden", "mixed")
+    hiding.reduce("ReduceL2", "mixed", "mixed_length")
+    hiding.add("Div", "mixed mixed_length", "mixed_unit")
+    hiding.add("Mul", "mixed_unit length", "altered")
+    hiding.add("Where", "inside altered raw", "some_hidden")
+    passing = _Nodes(version)
+    passing.add("Identity", "raw", "all_passed")
+    branches = {"then_branch": hiding.graph("some_hidden", dim), "else_branch": passing.graph("all_passed", dim)}
+    made.add("If", "anybody", "out", output, **branches)
     return made.nodes, made.stored
 
 
@@ -158,20 +173,26 @@ class _Nodes:
 
         self.stored.append(numpy_helper.from_array(tensor.detach().cpu().contiguous().numpy(), f"{OWN}{name}"))
 
-    def add(self, kind: str, inputs: str, name: str, *, to: str = "", **attributes: Any) -> None:
+    def add(self, kind: str, inputs: str, name: str, output: str = "", **attributes: Any) -> None:
+        """Add a node. `output` is the name of what it makes, if that is not the gate's."""
         from onnx import helper
 
+        own = f"{OWN}{name}"
         read = [f"{OWN}{value}" for value in inputs.split()]
-        label = "out" if to else name
-        self.nodes.append(helper.make_node(kind, read, [to or f"{OWN}{name}"], name=f"{OWN}{label}", **attributes))
+        self.nodes.append(helper.make_node(kind, read, [output or own], name=own, **attributes))
+
+    def graph(self, value: str, dim: int) -> "GraphProto":
+        """The nodes as a branch that makes this value. It reads the tensors of the graph around it."""
+        from onnx import helper
+
+        entry = helper.make_tensor_value_info(f"{OWN}{value}", FLOAT, [None, dim])
+        return helper.make_graph(self.nodes, f"{OWN}{value}", [], [entry])
 
     def reduce(self, kind: str, value: str, name: str) -> None:
         """Reduce the second axis to one place."""
         if self.version < REDUCTIONS_TAKE_AXES:
             self.add(kind, value, name, axes=[1], keepdims=1)
             return
-        if not any(tensor.name == f"{OWN}axis" for tensor in self.stored):
-            self.store("axis", torch.tensor([1]))
         self.add(kind, f"{value} axis", name, keepdims=1)
 
     def clip(self, value: str, name: str) -> None:
