@@ -1,7 +1,6 @@
 """What the documents show is what the code does."""
 
 import re
-import shutil
 import subprocess
 import sys
 import zipfile

@@ -8,7 +8,7 @@ from damnatio.erasure.delivery import Delivery, file_name, working
 from damnatio.erasure.embedder import Embedder
 from damnatio.erasure.erase import Erased
 from damnatio.erasure.galleries import read_gallery
-from damnatio.erasure.gating import Plan, plan
+from damnatio.erasure.gating import Plan, near, plan
 from damnatio.erasure.lines import lines_of, outcome
 from damnatio.erasure.lines import planned as plan_lines
 from damnatio.erasure.measuring import pipeline_of, recipe_of
@@ -53,19 +53,16 @@ def erase_by_gate(
     faces = FacesOf(request.people, card.size, request.resize)
     people = read_people(faces, embedder, recipe.captures.threshold)
     others, crowds = _others(request, card, embedder)
-    strangers = [crowd.strangers for crowd in crowds]
-    if request.gallery:
-        strangers.append(read_gallery(request.gallery, card.dim))
-    chosen = method_settings(recipe, request.method)
-    planned = plan(
-        GateAndScatter(chosen),
-        people,
-        together(strangers),
-        dim=card.dim,
-        seed=recipe.seed,
-        statistics=card.scores,
-        gate=gate,
-    )
+    gallery = [read_gallery(request.gallery, card.dim)] if request.gallery else []
+    method = GateAndScatter(method_settings(recipe, request.method))
+
+    def decided(crowds: list[Crowd]) -> Plan:
+        strangers = together([*(crowd.strangers for crowd in crowds), *gallery])
+        return plan(method, people, strangers, dim=card.dim, seed=recipe.seed, statistics=card.scores, gate=gate)
+
+    planned = decided(crowds)
+    if crowds and (alike := near(planned)):
+        planned = decided([crowd.completed(alike, embedder) for crowd in crowds])
     planned.warnings.extend(crowd.cut for crowd in crowds if crowd.cut)
     _say_plan(planned, request, say)
     with working(request, say) as delivery:

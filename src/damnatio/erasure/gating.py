@@ -19,6 +19,8 @@ from damnatio.support.tables import codes_of
 
 LEAST_KNOWN = 2
 """A person of fewer held-out scores than this is judged by the model's statistics alone."""
+NEAR = 0.15
+"""All photographs of a stranger are looked at if one of them is this near to a cone, or nearer."""
 UNLIKE = 0.5
 """RETAIN is unlike the people if mean scores differ by more than so many deviations."""
 
@@ -73,6 +75,20 @@ def plan(
     refusals.need_different_people(usable, hidden.chosen, hidden.gate)
     before = [entry.pseudonym for entry in gate.record.people] if gate else []
     return Plan(people, strangers, hidden, hidden.gate, before, templates, _warnings(usable, strangers, hidden))
+
+
+def near(planned: Plan) -> list[str]:
+    """The strangers who come near a cone of the plan, if any of their photographs at hand does."""
+    if planned.strangers is None:
+        return []
+    members = [each.member for each in planned.hidden.chosen if each.member is not None]
+    directions = np.concatenate([member.directions for member in members]).astype(np.float64)
+    begins = np.concatenate(
+        [np.full(len(each.member.directions), each.offset) for each in planned.hidden.chosen if each.member is not None]
+    )
+    heights = (planned.strangers.units @ directions.T - begins).max(axis=1)
+    codes = np.unique(planned.strangers.codes[heights > -NEAR])
+    return [planned.strangers.names[code] for code in codes]
 
 
 def why_unusable(person: Person) -> str:

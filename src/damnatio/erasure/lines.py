@@ -112,7 +112,7 @@ def outcome(lines: list[Line]) -> list[str]:
         words = [line.reason] if line.reason else []
         if line.used:
             words.append(f"{line.used} of {line.given} photographs used")
-        for pairs in line.linked:
+        for pairs in (each for each in line.linked if each.pairs):
             words.append(f"{pairs.after} of {pairs.pairs} pairs of {pairs.photographs} photographs linked")
         found.append(f"  {title}  {line.verdict}: {', '.join(words)}")
     return found

@@ -3,8 +3,8 @@
 Everybody whom PEOPLE names is accounted for, also those of whom no photograph can be used.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -138,43 +138,72 @@ def _nobody(name: str, dim: int, left_out: list[LeftOut]) -> Person:
 
 @dataclass(frozen=True)
 class Crowd:
-    """People who are not to be forgotten, of one source, by the name `pool/person`."""
+    """Photographs of people who are not to be forgotten, of one source."""
 
-    strangers: Strangers
-    images: list[str]
-    """the name of each image whose unit vector is at hand"""
+    faces: FacesOf
+    pool: str
+    rows: NDArray[np.int64]
+    """the row of each photograph in the table of the source, ascending"""
+    units: Units
     cut: str
     """what was left out to save time; empty: nothing"""
+
+    @property
+    def strangers(self) -> Strangers:
+        """The people by the name `pool/person`."""
+        owners = [f"{self.pool}/{name}" for name in self.faces.table["identity"][self.rows]]
+        codes, names = codes_of(np.array(owners, dtype=object))
+        return Strangers(self.units, codes, [str(name) for name in names])
+
+    def completed(self, names: Sequence[str], embedder: Embedder) -> "Crowd":
+        """With all photographs of the people of these names. Those that are there already stay as they are, and each
+        person's others are embedded by themselves: nobody's vectors depend on who else is asked for."""
+        rows, parts = [self.rows], [self.units]
+        identities = self.faces.table["identity"]
+        for name in names:
+            if name.startswith(f"{self.pool}/"):
+                mine = np.flatnonzero(identities == name.removeprefix(f"{self.pool}/"))
+                found, units = _embedded(self.faces, np.setdiff1d(mine, self.rows), embedder)
+                rows.append(found)
+                parts.append(units)
+        together = np.concatenate(rows)
+        order = np.argsort(together, kind="stable")
+        return replace(self, rows=together[order], units=np.concatenate(parts)[order])
 
 
 def read_strangers(faces: FacesOf, pool: str, embedder: Embedder) -> Crowd:
     """Some photographs of the people of a source: at most `EACH` of each of at most `MOST`, taken evenly."""
     everyone = list(groups_of(codes_of(faces.table["identity"])[0]))
     chosen = [everyone[place] for place in evenly(len(everyone), MOST)]
-    rows = np.concatenate([group[evenly(len(group), EACH)] for group in chosen])
-    images: list[str] = []
-    owners: list[str] = []
-    parts: list[Units] = []
-    with progress(pool, len(rows), "photographs") as advance:
-        for start in range(0, len(rows), CHUNK):
-            block = faces.table.where(rows[start : start + CHUNK])
-            names, pixels, _ = faces.read(block)
-            if names:
-                parts.append(units_of(embedder.raw(pixels), lambda place, names=names: names[place]))  # type: ignore[misc]
-                owner = dict(zip(block["image"], block["identity"], strict=True))
-                images += names
-                owners += [f"{pool}/{owner[name]}" for name in names]
-            advance(len(block))
-    if not images:
+    rows = np.sort(np.concatenate([group[evenly(len(group), EACH)] for group in chosen]))
+    kept, units = _embedded(faces, rows, embedder, pool)
+    if not len(kept):
         raise DamnatioError(f"No photograph in {faces.path} can be used: `damnatio faces {faces.path}` says why.")
-    codes, people = codes_of(np.array(owners, dtype=object))
     cut = ""
-    if len(chosen) < len(everyone) or len(rows) < len(faces.table):
+    if len(rows) < len(faces.table):
         cut = (
             f"Of {faces.path}, {len(rows):,} of {len(faces.table):,} photographs were looked at, to save time: at most "
-            f"{EACH} of each of at most {MOST:,} people, taken evenly."
+            f"{EACH} of each of at most {MOST:,} people, taken evenly, and all of those who look alike."
         )
-    return Crowd(Strangers(np.concatenate(parts), codes, [str(name) for name in people]), images, cut)
+    return Crowd(faces, pool, kept, units, cut)
+
+
+def _embedded(
+    faces: FacesOf, rows: NDArray[np.int64], embedder: Embedder, title: str = ""
+) -> tuple[NDArray[np.int64], Units]:
+    """The rows of the photographs that can be read, and their unit vectors."""
+    kept: list[NDArray[np.int64]] = [np.zeros(0, np.int64)]
+    parts: list[Units] = [np.zeros((0, embedder.card.dim))]
+    with progress(title, len(rows) if title else 0, "photographs") as advance:
+        for start in range(0, len(rows), CHUNK):
+            block = rows[start : start + CHUNK]
+            table = faces.table.where(block)
+            names, pixels, _ = faces.read(table)
+            if names:
+                parts.append(units_of(embedder.raw(pixels), names.__getitem__))
+                kept.append(block[np.isin(table["image"].astype(str), names)])
+            advance(len(block))
+    return np.concatenate(kept), np.concatenate(parts)
 
 
 def evenly(count: int, most: int) -> NDArray[np.int64]:
