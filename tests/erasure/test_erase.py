@@ -192,6 +192,21 @@ def test_outputs_are_never_overwritten(
     assert {path: path.read_bytes() for path in out.iterdir()} == before
 
 
+def test_a_call_that_was_killed_leaves_its_working_folder_and_goes_on(
+    tmp_path: Path, model: Path, people: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    out = tmp_path / "out"
+    with monkeypatch.context() as patch:
+        patch.setattr("damnatio.erasure.gated.verify", killed)
+        assert erased(model, people, "--out", out) == 130
+    assert [path.name for path in out.iterdir()] == ["work"]
+    assert erased(model, people, "--out", out) == 0
+    assert not (out / "work").exists()
+
+
 def test_equal_names_in_two_sources_are_two_people(tmp_path: Path, model: Path) -> None:
     """Folders that are numbered alike hold different people; nobody swallows anybody."""
     people, retain = tmp_path / "people", tmp_path / "retain"
@@ -281,6 +296,10 @@ def test_a_gallery_stands_for_strangers(tmp_path: Path, model: Path, people: Pat
     assert erased(model, people, "--out", out, "--gallery", gallery) == 0
     assert "80 people" in str(record_of(out)["statistics"])
     assert lines_of(out)["person000"]["templates"] == ["gallery/person000"]
+    searched = record_of(out)["gallery"]
+    assert (searched["templates"], searched["inside"], searched["photographs"]) == (81, 0, 24)
+    assert (searched["found_before"], searched["found_after"]) == (8, 0)
+    assert searched["mistaken_after"] <= 2  # 24 photographs meet 80 strangers at 1e-4: 0.2 are expected
     assert "delete from the gallery" in (out / "erasure.html").read_text()
 
 

@@ -53,11 +53,11 @@ def erase_by_gate(
     faces = FacesOf(request.people, card.size, request.resize)
     people = read_people(faces, embedder, recipe.captures.threshold)
     others, crowds = _others(request, card, embedder)
-    gallery = [read_gallery(request.gallery, card.dim)] if request.gallery else []
+    gallery = read_gallery(request.gallery, card.dim) if request.gallery else None
     method = GateAndScatter(method_settings(recipe, request.method))
 
     def decided(crowds: list[Crowd]) -> Plan:
-        strangers = together([*(crowd.strangers for crowd in crowds), *gallery])
+        strangers = together([*(crowd.strangers for crowd in crowds), *([gallery] if gallery else [])])
         return plan(method, people, strangers, dim=card.dim, seed=recipe.seed, statistics=card.scores, gate=gate)
 
     planned = decided(crowds)
@@ -72,7 +72,7 @@ def erase_by_gate(
         written = export(
             Gated(network, planned.gate), card.model_copy(update={"origin": origin}), delivery.staged(name)
         )
-        verified = verify(delivery.staged(name), embedder, planned, faces, others, recipe.threads)
+        verified = verify(delivery.staged(name), embedder, planned, faces, others, gallery, recipe.threads)
         lines = lines_of(planned, request.goal, verified)
         reported = _measured(request, network, card, delivery, planned, say) if request.retain else None
         complete, verdict = verdict_of(lines)
@@ -87,6 +87,7 @@ def erase_by_gate(
             level=verified.level,
             compared=verified.strangers,
             inside=verified.inside,
+            gallery=verified.gallery,
             warnings=planned.warnings,
             limits=[*written.limits, *LIMITS],
             measured=ALL_AND_FOUR_FIFTHS + (ALONE if planned.before else "") if reported else "",

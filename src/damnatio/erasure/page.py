@@ -11,10 +11,11 @@ from damnatio.support.files import write_atomically
 
 FIRST = {
     ("1:1", "T"): "strangers still recognised",
+    ("1:1", "T single"): "strangers still recognised, single photographs",
+    ("1:1", "B"): "bystanders still recognised, single photographs",
     ("1:1", "Ftr-Ftr"): "forgotten people linked, photographs seen",
     ("1:1", "Fev-Fev"): "forgotten people linked, new photographs",
     ("1:1", "avg(Ftr)-Fev"): "forgotten people linked, new against the average of seen",
-    ("1:1", "B"): "bystanders still recognised",
 }
 """the rows of the report that the page shows"""
 

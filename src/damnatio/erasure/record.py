@@ -78,6 +78,21 @@ class Line(Frozen):
     """names in the gallery under which the person's own templates are: delete them there"""
 
 
+class Searches(Frozen):
+    """The photographs of the people against the gallery, at the score `level`: templates were made by the old model."""
+
+    templates: int
+    inside: int
+    """templates of others that lie in a gate: their owners' photographs may be hidden too"""
+    photographs: int
+    found_before: int
+    """photographs that matched a template of their own person under the old model"""
+    found_after: int
+    mistaken_before: int
+    """photographs that matched a template of somebody else"""
+    mistaken_after: int
+
+
 class File(Frozen):
     name: str
     bytes: int
@@ -112,6 +127,7 @@ class Record(Frozen):
     """photographs of others that were embedded by the old model and by the written file"""
     inside: int = 0
     """how many of them lie in a gate; all others came out equal, bit for bit"""
+    gallery: Searches | None = None
     warnings: list[str] = Field(default=[])
     limits: list[str] = Field(default=[])
     report: str = ""

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,8 +11,10 @@ from numpy.typing import NDArray
 from damnatio.erasure.embedder import Embedder, units_of
 from damnatio.erasure.gating import Plan
 from damnatio.erasure.people import CHUNK, FacesOf, Person
+from damnatio.erasure.record import Searches
+from damnatio.erasure.request import GALLERY
 from damnatio.faces.base import Images
-from damnatio.methods.strangers import Units
+from damnatio.methods.strangers import Strangers, Units
 from damnatio.models.gate import Gate
 from damnatio.support.errors import DamnatioError
 
@@ -49,37 +52,84 @@ class Verified:
     """photographs of others that the old model and the new file both embedded"""
     inside: int
     """how many of them lie in a gate"""
+    gallery: Searches | None
 
 
-def verify(file: Path, old: Embedder, plan: Plan, people: FacesOf, others: FacesOf | None, threads: int) -> Verified:
+@dataclass(frozen=True)
+class _Seen:
+    """A person's photographs by the old model and by the new file."""
+
+    name: str
+    instances: NDArray[np.int64]
+    before: Units
+    after: Units
+
+
+def verify(
+    file: Path,
+    old: Embedder,
+    plan: Plan,
+    people: FacesOf,
+    others: FacesOf | None,
+    gallery: Strangers | None,
+    threads: int,
+) -> Verified:
     """Embed everybody's photographs through the written file."""
     new = Embedder.of_file(file, threads)
     level = plan.hidden.statistics.level(LINKED)
-    links = {}
+    seen = []
     for person in plan.people:
         chosen = plan.chosen(person.name)
         if chosen is not None and chosen.member is not None:
-            links[person.name] = _links(person, chosen.suspects, people, new, level)
+            seen.append(_seen(person, chosen.suspects, people, new))
     count, inside = _unchanged(_some_others(others, old), old, new, plan.gate)
-    return Verified(level=level, links=links, strangers=count, inside=inside)
+    return Verified(
+        level=level,
+        links={each.name: _links(each, level) for each in seen},
+        strangers=count,
+        inside=inside,
+        gallery=_searched(seen, gallery, plan.gate, level) if gallery is not None else None,
+    )
 
 
-def _links(person: Person, suspects: list[str], faces: FacesOf, new: Embedder, level: float) -> Links:
-    """Pairs of different moments. A photograph that seems to show somebody else is in none, nor are its copies."""
+def _seen(person: Person, suspects: list[str], faces: FacesOf, new: Embedder) -> _Seen:
+    """All photographs but those that seem to show somebody else, and copies of these."""
     wrong = {int(person.instances[person.images.index(image)]) for image in suspects}
     places = [place for place, instance in enumerate(person.instances) if int(instance) not in wrong]
-    if len(places) < 2:
-        return Links(0, 0, 0)
     pixels = faces.photographs(person.name, [person.images[place] for place in places])
-    instances = person.instances[places]
-    rows, columns = np.triu_indices(len(places), 1)
-    apart = instances[rows] != instances[columns]
-
-    def linked(units: Units) -> int:
-        return int(((units @ units.T)[rows, columns][apart] >= level).sum())
-
     after = units_of(new.raw(pixels), lambda place: person.images[places[place]])
-    return Links(int(apart.sum()), linked(person.every[places]), linked(after))
+    return _Seen(person.name, person.instances[places], person.every[places], after)
+
+
+def _links(seen: _Seen, level: float) -> Links:
+    """Pairs of different moments."""
+    rows, columns = np.triu_indices(len(seen.instances), 1)
+    apart = seen.instances[rows] != seen.instances[columns]
+    before, after = (
+        int(((units @ units.T)[rows, columns][apart] >= level).sum()) for units in (seen.before, seen.after)
+    )
+    return Links(int(apart.sum()), before, after)
+
+
+def _searched(seen: list[_Seen], gallery: Strangers, gate: Gate, level: float) -> Searches:
+    owners = np.array(gallery.names, dtype=object)[gallery.codes]
+    forgotten = np.isin(owners.astype(str), [f"{GALLERY}/{each.name}" for each in seen])
+    found, mistaken = np.zeros(2, np.int64), np.zeros(2, np.int64)
+    for each in seen:
+        own = owners == f"{GALLERY}/{each.name}"
+        for time, units in enumerate((each.before, each.after)):
+            matched = units @ gallery.units.T >= level
+            found[time] += int(matched[:, own].any(axis=1).sum())
+            mistaken[time] += int(matched[:, ~own].any(axis=1).sum())
+    return Searches(
+        templates=len(owners),
+        inside=int(_inside(gallery.units[~forgotten], gate).sum()),
+        photographs=sum(len(each.instances) for each in seen),
+        found_before=int(found[0]),
+        found_after=int(found[1]),
+        mistaken_before=int(mistaken[0]),
+        mistaken_after=int(mistaken[1]),
+    )
 
 
 def _some_others(faces: FacesOf | None, old: Embedder) -> Callable[[], Images]:
@@ -108,8 +158,10 @@ def _unchanged(read: Callable[[], Images], old: Embedder, new: Embedder, gate: G
     return len(before), int(inside.sum())
 
 
-def _inside(raw: NDArray[np.float32], gate: Gate) -> NDArray[np.bool_]:
+def _inside(raw: NDArray[Any], gate: Gate) -> NDArray[np.bool_]:
     """Which vectors lie in a cone, or so near to one that rounding decides."""
+    if not len(raw):
+        return np.zeros(0, bool)
     units = raw.astype(np.float64) / np.linalg.norm(raw.astype(np.float64), axis=1, keepdims=True)
     heights = units @ gate.directions.numpy().astype(np.float64).T - gate.offsets.numpy().astype(np.float64)
     found: NDArray[np.bool_] = heights.max(axis=1) > -1e-5
