@@ -110,7 +110,7 @@ def _others(request: Request, card: Card, embedder: Embedder) -> tuple[FacesOf |
 def _say_plan(planned: Plan, request: Request, say: Callable[[str], None]) -> None:
     record = planned.gate.record
     say(
-        f"Plan: {len(planned.people)} people, {len(record.people)} hidden in all; at most {record.strangers:g} of "
+        f"Plan: asked for {len(planned.people)}, hidden in all {len(record.people)}; at most {record.strangers:g} of "
         f"strangers' photographs may fall into a gate (statistics: {planned.hidden.statistics.source})"
     )
     if planned.before and record.strangers != request.strangers:
