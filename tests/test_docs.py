@@ -154,9 +154,10 @@ def test_the_first_screen_of_the_readme_has_one_small_table() -> None:
     assert len(screen.splitlines()) <= 50
 
 
-def test_the_readme_shows_the_tables_of_the_committed_run() -> None:
-    """No number in the README is typed: its tables are those under results/, which a run made."""
-    text = (ROOT / "README.md").read_text()
+@pytest.mark.parametrize("page", ["README.md", "docs/gate-and-scatter.md"])
+def test_a_document_shows_the_tables_of_committed_runs(page: str) -> None:
+    """No number in them is typed: their tables are those under results/, which a run made."""
+    text = (ROOT / page).read_text()
     shown = re.findall(r"<!-- from (\S+) -->\n(.*?)<!-- end -->", text, flags=re.DOTALL)
     assert shown
     for path, content in shown:

@@ -14,11 +14,12 @@ from torch import Tensor, nn
 
 from damnatio.faces.base import Images, UnreadableError
 from damnatio.models.card import Card, read_card
-from damnatio.models.gate import Cone, Entry, Gate, Gated, Member, Record, Scatter, Tail, pseudonym
+from damnatio.models.gate import Cone, Entry, Gate, Gated, Member, Record, Scatter, pseudonym
 from damnatio.models.inputs import Mask, Rows
 from damnatio.models.onnx.files import embedding_size, read_graph
 from damnatio.models.onnx.gate_nodes import append_gate
 from damnatio.models.state_dicts import fill_counters, guess, read_state
+from damnatio.models.statistics import Tail
 from damnatio.models.store import filled, load_head, new_backbone, new_head, put_tensors
 from damnatio.recipe.schema import ModelSettings, TrainSettings
 from damnatio.support.arrays import read_tensors

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from damnatio.models.gate import Cone, Gate, Gated, Record, Tail, pseudonym, ungated
+from damnatio.models.gate import Cone, Gate, Gated, Record, pseudonym, ungated
 from damnatio.models.onnx.gate_nodes import probes
+from damnatio.models.statistics import Tail
 from damnatio.support.errors import DamnatioError
 from tests.models.gates import gate_around, member, record, scatter, units
 
