@@ -1,10 +1,10 @@
 """Copy the tables and figures of a finished run here, with the recipe and the command that made them; write the short
-table `summary.md` from its results; and put into the documents what they show. Photographs are never copied: of a run on
-real faces, figures that show faces stay where they are.
+table `summary.md` from its results; and put into the documents what they show. Photographs are never copied: of a run
+on real faces, figures that show faces stay where they are.
 
 usage: python results/collect.py runs/demo results/demo
-       python results/collect.py results/demo               the summary and the documents again, from results already here
-       python results/collect.py                            only the documents
+       python results/collect.py results/demo               the summary and the documents again, from what is here
+       python results/collect.py                            the documents alone
 """
 
 import csv
