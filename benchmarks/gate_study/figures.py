@@ -88,7 +88,7 @@ def _shares(rows: Rows, folder: Path) -> None:
                     _line(axis, of_model, "share", "averaged 0.01", f"{model}: linked, averaged template", 3, style)
             _finish(axis, world, "share of the population forgotten", xscale="log", ylim=(-0.02, 1.02))
         axes[0].set_ylabel("TMR at FMR 0.01")
-        _legend(figure, axes[0], 4)
+        _legend(figure, axes[0], 3)
         _save(figure, folder, "shares")
 
 
