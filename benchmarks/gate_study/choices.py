@@ -1,7 +1,7 @@
 """What the studies try.
 
-The settings that are compared (counts, shares, bounds, bandwidths, waves) were chosen before any result. The sizes `draws`,
-`at_hand`, `again` and `bystanders` were set after first trials, to save time.
+The settings that are compared (counts, shares, bounds, bandwidths, waves) were chosen before any result. The sizes
+`draws`, `at_hand`, `again` and `bystanders` were set after first trials, to save time.
 """
 
 from dataclasses import dataclass
