@@ -100,7 +100,7 @@ def run(place: Place, number: int, contestant: Contestant, setting: Mapping[str,
     recipe = recipe_for(place.recipe(number), contestant, setting)
     wanted = {
         "contestant": contestant.name,
-        "method": method_settings(recipe, contestant.name).model_dump(mode="json"),
+        "method": method_settings(recipe, contestant.name).model_dump(mode="json", exclude_none=True),
         "forget": recipe.forget.model_dump(mode="json", exclude=WITHOUT_EFFECT),
         "draw": number,
         "steps": place.world.steps,
@@ -146,9 +146,8 @@ def _forget(place: Place, draw: Draw, contestant: Contestant, recipe: Recipe, fo
     started = time.process_time()
     model = fresh(folder / "model")
     job = forgetting_job(recipe, place.faces, draw.partitions, draw.original, SCALE, contestant.name, trunk)
-    shown = np.random.default_rng([recipe.seed, world.steps]).permutation(len(job.rows))[: world.steps * world.retain]
-    if len(shown) < world.steps * world.retain:
-        raise DamnatioError(f"Draw {draw.number} has {len(shown)} retain images, too few for {world.steps} steps.")
+    order = np.random.default_rng([recipe.seed, world.steps]).permutation(len(job.rows))
+    shown = np.resize(order, world.steps * world.retain)
     try:
         fit(replace(job, rows=job.rows[shown], labels=job.labels[shown]), model)
     except DamnatioError as error:  # the loss became infinite
