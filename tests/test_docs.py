@@ -63,7 +63,7 @@ def test_the_method_of_the_guide_runs_as_written(
 @pytest.mark.cli
 def test_the_network_of_the_guide_is_adopted_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     guide = (ROOT / "docs/bring-your-own-model.md").read_text()
-    code = re.findall(r"```python\n(.*?)```", guide, flags=re.DOTALL)[0]
+    (code,) = [code for code in re.findall(r"```python\n(.*?)```", guide, flags=re.DOTALL) if "import adopt" in code]
     monkeypatch.chdir(tmp_path)
     exec(compile(code, "guide", "exec"), {})
     assert (tmp_path / "mine/model.onnx").exists()
@@ -199,6 +199,7 @@ def test_the_parts_of_the_architecture_run_as_written(
 
 
 @pytest.mark.cli
+@pytest.mark.usefixtures("parts")
 def test_the_python_of_the_guide_runs_as_written(
     tmp_path: Path, tiny: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -209,6 +210,7 @@ def test_the_python_of_the_guide_runs_as_written(
         'out="erasure"': f'out="erasure", overrides={small!r}',
     }
     monkeypatch.chdir(tmp_path)
+    BACKBONES.register(world.NAME)(world.blocks)
     world.write_model(tmp_path / "model")
     world.write_people(tmp_path / "people", range(3))
     world.write_people(tmp_path / "retain", range(100, 160), photographs=4)

@@ -16,6 +16,7 @@ from damnatio.backbones.cutting import cut
 from damnatio.cli.main import main
 from damnatio.forgetting.fine_tuning import forgetting_job
 from damnatio.methods import METHODS
+from damnatio.methods.base import Method
 from damnatio.models.inputs import Pixels
 from damnatio.models.store import load_backbone, new_backbone
 from damnatio.pipeline import Pipeline
@@ -222,7 +223,8 @@ def test_training_from_the_cache_is_training_the_tail(tmp_path: Path, name: str,
 
 @pytest.mark.cli
 def test_every_method_trains_from_one_cache(tmp_path: Path, tiny: list[str]) -> None:
-    run, methods = tmp_path / "run", METHODS.names()
+    run = tmp_path / "run"
+    methods = [name for name in METHODS.names() if issubclass(METHODS.get(name), Method)]
     words = [*tiny, "--set", "forget.freeze=layer2", "--set", f"forget.methods=[{', '.join(methods)}]"]
     assert main(["forget", "demo", "--run", str(run), *words]) == 0
     assert len(list((run / "4-trunk").iterdir())) == 1
