@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 RUN := $(VENV)/bin
 SECONDS ?= 60
 
-.PHONY: demo test test-unit test-cli test-fast test-lowest test-insightface fuzz test-processors check format results bench-frames bench-faces bench-eval bench-paper-eval bench-peers contest contest-lfw clean
+.PHONY: demo test test-unit test-cli test-fast test-lowest test-insightface fuzz test-processors check format results bench-frames bench-faces bench-eval bench-paper-eval bench-gate bench-peers contest contest-lfw clean
 
 demo: $(READY)  ## the whole experiment on rendered faces: runs/demo/report/index.html
 	$(RUN)/damnatio demo
@@ -42,7 +42,7 @@ test-processors: $(READY)  ## the tests with the arithmetic of older processors,
 test-insightface: $(READY)  ## InsightFace itself loads our exports, in an environment of its own
 	test -x $(CLIENT)/bin/python || $(PYTHON) -m venv $(CLIENT)
 	PIP_CONSTRAINT=constraints.txt $(CLIENT)/bin/pip install --quiet --disable-pip-version-check insightface onnxruntime
-	DAMNATIO_INSIGHTFACE_PYTHON=$(CLIENT)/bin/python $(RUN)/python -m pytest -n 0 -rA tests/test_insightface_client.py
+	DAMNATIO_INSIGHTFACE_PYTHON=$(CLIENT)/bin/python $(RUN)/python -m pytest -n 0 -rA tests/models/test_insightface_client.py
 
 fuzz: $(READY)  ## feed damaged files to every reader; SECONDS=1800 takes half an hour
 	$(RUN)/python -m fuzz --seconds $(SECONDS)
@@ -71,6 +71,9 @@ bench-eval: $(READY) bench-peers  ## exact thresholds, searches and distances be
 
 bench-paper-eval: $(READY)  ## the paper's protocol on random embeddings, at a tenth of its size
 	$(RUN)/python benchmarks/paper_evaluation.py
+
+bench-gate: $(READY)  ## the cost of a gate beside a MobileFaceNet, from 1 person to 100,000
+	$(RUN)/python benchmarks/gate.py
 
 contest: $(READY)  ## all methods on the demo under the same rules: results/contest; goes on where it was stopped
 	$(RUN)/python benchmarks/contest demo

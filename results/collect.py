@@ -21,6 +21,8 @@ SHOW_FACES = ("captures.png",)
 
 ROWS = {
     "original": "f\\*, before",
+    "GS": "GS, gate and scatter",
+    "BI": "BI, burn-in",
     "HD": "HD, hard dispersion",
     "PD": "PD, pairwise dispersion",
     "EC": "EC, extended CosFace",
@@ -32,6 +34,7 @@ COLUMNS = {
     "Ftr-Ftr": "forgotten people linked: photos seen ↓",
     "Fev-Fev": "linked: new photos ↓",
     "avg(Ftr)-Fev": "re-linked by averaging ↓",
+    "B": "bystanders still linked ↑",
 }
 """the groups that tell most"""
 OTHER = "other-processor.csv"
@@ -60,20 +63,26 @@ def summary(results: Path) -> str:
     point = _operating_point(rows)
     found = {(row["method"], row["group"], row["metric"]): row for row in rows if row["operating_point"] in (point, "")}
     methods = [name for name in ROWS if (name, "R", "footprint") in found]
-    lines = [["", *COLUMNS.values(), "footprint ↓"], ["---"] * (len(COLUMNS) + 2)]
+    columns = {group: title for group, title in COLUMNS.items() if ("original", group, "TMR") in found}
+    lines = [["", *columns.values(), "footprint ↓"], ["---"] * (len(columns) + 2)]
     for name in methods:
-        values = [found[name, group, "TMR"]["value"] for group in COLUMNS] + [found[name, "R", "footprint"]["value"]]
+        values = [found[name, group, "TMR"]["value"] for group in columns] + [found[name, "R", "footprint"]["value"]]
         lines.append([ROWS[name], *(f"{float(value):.3f}" for value in values)])
     table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    first = {group: found["original", group, "TMR"] for group in COLUMNS}
-    counts = ", ".join(f"{int(first[group]['count']):,}" for group in COLUMNS)
+    first = {group: found["original", group, "TMR"] for group in columns}
+    counts = ", ".join(f"{int(first[group]['count']):,}" for group in columns)
     people, rate = first["Ftr-Ftr"]["subjects"], f"1 in {1 / float(point):,.0f}"
     sentences = [
         f"{rows[0]['backbone']}, {rows[0]['scale']}: {people} people are forgotten.",
-        f"The first four columns are shares of comparisons that are accepted at a false match rate of {rate};",
+        f"All columns but the last are shares of comparisons that are accepted at a false match rate of {rate};",
         f"they rest on {counts} comparisons of one person with the same person.",
         '"Seen": both photographs were used to forget; "new": neither was;',
         '"averaging": a new photograph against the mean of the seen ones.',
+        *(
+            ["Bystanders are people of the same collection who are not to be forgotten, compared as the forgotten are."]
+            if "B" in columns
+            else []
+        ),
         "The footprint says how far the scores of retained people moved, in units of the cosine.",
     ]
     return f"{table}\n\n{' '.join(sentences)}\n"

@@ -46,16 +46,18 @@ def test_the_method_of_the_guide_runs_as_written(
     tmp_path: Path, tiny: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     guide = (ROOT / "docs/add-a-method.md").read_text()
-    (code,) = re.findall(r"```python\n(.*?)```", guide, flags=re.DOTALL)
-    assert len(code.strip().splitlines()) <= 25
-    (tmp_path / "antipode.py").write_text(code)
+    codes = re.findall(r"```python\n(.*?)```", guide, flags=re.DOTALL)
+    assert len(codes[0].strip().splitlines()) <= 25
+    for name, code in zip(("antipode.py", "nulled.py"), codes, strict=True):
+        (tmp_path / name).write_text(code)
     monkeypatch.chdir(tmp_path)
-    (command,) = re.findall(r"^damnatio (run .*)$", guide, flags=re.MULTILINE)
     small = [word for word in tiny if not word.startswith("forget.methods")]
     settings = [word for word in small if word != "--set"]
-    assert main([*command.split(), *(word for setting in settings for word in ("--set", setting))]) == 0
-    page = (tmp_path / "runs/demo/report/rates.md").read_text()
-    assert " AP " in page.splitlines()[2]
+    commands = re.findall(r"^damnatio (run .*)$", guide, flags=re.MULTILINE)
+    for command, name in zip(commands, ("AP", "NP"), strict=True):
+        assert main([*command.split(), *(word for setting in settings for word in ("--set", setting))]) == 0
+        page = (tmp_path / "runs/demo/report/rates.md").read_text()
+        assert f" {name} " in page.splitlines()[2]
 
 
 @pytest.mark.cli

@@ -1,8 +1,11 @@
 """The scripts beside the committed results."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -32,3 +35,21 @@ def test_compare_names_the_row_of_each_metric_that_moved_most(tmp_path: Path) ->
 def test_compare_reads_the_committed_results() -> None:
     committed = ROOT / "results/demo/results.csv"
     assert all(" 0.0000  0.0000 " in line for line in compared(committed, committed)[1:-1])
+
+
+@pytest.mark.parametrize("source", ["synthetic", "folder"])
+def test_collect_takes_every_table_along_and_no_photograph(tmp_path: Path, source: str) -> None:
+    run, target = tmp_path / "run", tmp_path / "target"
+    (run / "report").mkdir(parents=True)
+    tables = {"rates.md", "distances.md", "legacy.md", "people.md", "rates-fixed.md", "protocol.md", "findings.md"}
+    for name in (*tables, "results.csv", "warnings.csv", "captures.png", "index.html"):
+        (run / "report" / name).write_text("")
+    made = {"command": "damnatio run", "damnatio": "0", "machine": "m", "finished": "today"}
+    recipe = {"faces": {"source": source}}
+    (run / "report/stage.json").write_text(json.dumps({"settings": {"recipe": recipe}, "made": made}))
+    call = "import sys; from pathlib import Path; from collect import collect; collect(*map(Path, sys.argv[1:]))"
+    command = [sys.executable, "-c", call, str(run), str(target)]
+    subprocess.run(command, cwd=ROOT / "results", check=True)
+    found = {path.name for path in target.iterdir()}
+    assert found - {"captures.png"} == tables | {"results.csv", "warnings.csv", "recipe.yaml"}
+    assert ("captures.png" in found) == (source == "synthetic")

@@ -59,10 +59,11 @@ CONTESTANTS = (
     Contestant("EC", "EC"),
     Contestant("OF", "OF"),
     Contestant("HD-distil", "HD", {"retain": "distil", "lambda_retain": 20.0}, {"batch_norm": "frozen"}),
+    Contestant("BI", "BI", {"epochs": None, "warmup_epochs": None}),
     Contestant("GS", "GS", knobs=("bandwidth", "strangers")),
 )
 """The paper's seven as published, and ours. HD-distil: the weight of the distillation is twice the forget weight, and
-BatchNorm is frozen, so that f = f* before the first step."""
+BatchNorm is frozen, so that f = f* before the first step. BI has no longer schedule than the others."""
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,13 @@ from torch import Tensor, nn
 
 from damnatio.faces.base import Images, UnreadableError
 from damnatio.models.card import Card, read_card
+from damnatio.models.gate import Cone, Entry, Gate, Gated, Member, Record, Scatter, pseudonym
 from damnatio.models.inputs import Mask, Rows
-from damnatio.models.onnx.files import embedding_size, read_network
+from damnatio.models.onnx.files import embedding_size, read_graph
+from damnatio.models.onnx.gate_nodes import append_gate
 from damnatio.models.state_dicts import fill_counters, guess, read_state
-from damnatio.models.store import load_head, new_backbone, new_head, put_tensors
+from damnatio.models.statistics import Tail
+from damnatio.models.store import filled, load_head, new_backbone, new_head, put_tensors
 from damnatio.recipe.schema import ModelSettings, TrainSettings
 from damnatio.support.arrays import read_tensors
 from damnatio.support.manifests import CHECKPOINT
@@ -142,10 +145,59 @@ def _graphs(folder: Path) -> list[bytes]:
 
 def _read_graph(path: Path) -> None:
     embedding_size(path)
-    network = read_network(path)[0]
+    network = read_graph(path).network
     for point in network.cut_points():
         network.cut(point)
     network.to_model().SerializeToString()
+
+
+# --- gates -----------------------------------------------------------------------------------------------------------
+
+
+def _gate() -> Gate:
+    """Two people and eight waves: damage then hits names, shapes and the record as often as numbers."""
+    torch.manual_seed(0)
+    units = nn.functional.normalize(torch.randn(2, DIM), dim=1).numpy()
+    cone = Cone(centre=0.0, deviation=0.1, least=0.5)
+    members = [
+        Member(one[None], Entry(pseudonym=pseudonym(one[None]), photographs=2, caught=0.9, cones=[cone]))
+        for one in units
+    ]
+    tail = Tail(share=0.05, at=1.6, scale=0.45)
+    record = Record(strangers=1e-4, tail=tail, source="noise", bandwidth=8.0, people=[])
+    scatter = Scatter(torch.randn(8, DIM), torch.rand(8), torch.randn(DIM, 8), torch.zeros(DIM))
+    return Gate.of(members, record, 0.1, scatter)
+
+
+def _gated_tensors(folder: Path) -> list[bytes]:
+    return [save({**_state(), **_gate().tensors()}), save({**_state(), **_gate().extended([]).tensors()})]
+
+
+def _read_gated(path: Path) -> None:
+    network, card = Small(), Card(backbone="small", dim=DIM, size=SIDE, map="GS")
+    state = read_state(path)
+    model = filled(network, fill_counters(state, network.state_dict()), card, path)
+    assert isinstance(model, Gated)
+    with torch.inference_mode():
+        model.eval()(torch.zeros(1, 3, SIDE, SIDE))
+
+
+def _gated_graphs(folder: Path) -> list[bytes]:
+    from onnx import load_model_from_string
+
+    found = []
+    for content in _graphs(folder):
+        model = load_model_from_string(content)
+        append_gate(model, _gate())
+        found.append(model.SerializeToString())
+    return found
+
+
+def _read_gated_graph(path: Path) -> None:
+    embedding_size(path)
+    model = read_graph(path).model
+    with torch.inference_mode():
+        model(torch.zeros(1, 3, SIDE, SIDE))
 
 
 # --- checkpoints -----------------------------------------------------------------------------------------------------
@@ -219,6 +271,8 @@ READERS = [
     Reader("pth", ".pth", _pickled, _read_state, mixed(damaged, damaged, payload)),
     Reader("pth-inside", ".pt", _zipped, _read_state, changed_torch),
     Reader("onnx", ".onnx", _graphs, _read_graph, mixed(damaged, changed_onnx, changed_onnx, changed_onnx)),
+    Reader("gate", ".safetensors", _gated_tensors, _read_gated, mixed(damaged, changed_safetensors)),
+    Reader("gate-nodes", ".onnx", _gated_graphs, _read_gated_graph, mixed(damaged, changed_onnx, changed_onnx)),
     Reader("checkpoint", ".safetensors", _checkpoints, _read_checkpoint, mixed(damaged, changed_safetensors)),
     Reader("metrics", ".jsonl", lambda _: [METRIC_LINES], _read_metrics, mixed(damaged, edited)),
 ]

@@ -21,7 +21,7 @@ from damnatio.evaluation.measuring import ORIGINAL
 from damnatio.faces import SOURCES
 from damnatio.faces.base import Faces, FaceSource, collect
 from damnatio.methods import METHODS
-from damnatio.methods.base import method_settings
+from damnatio.methods.base import SCHEDULE, method_settings, schedule_of
 from damnatio.partitions import FILE as PARTITIONS
 from damnatio.partitions import Partitions
 from damnatio.recipe.schema import Recipe
@@ -146,8 +146,8 @@ class Pipeline:
             )
 
         elsewhere = ("scales", "methods", "settings", "retain")  # the variant's settings hold the retain term
-        common = {k: v for k, v in _plain(recipe.forget).items() if k not in elsewhere}
-        own = _plain(settings)
+        common = {k: v for k, v in _plain(schedule_of(recipe, variant)).items() if k not in elsewhere}
+        own = {k: v for k, v in _plain(settings).items() if k not in SCHEDULE}  # they are in the schedule
         if own.get("retain") == "classify":  # outputs older than the choice have no word for it
             del own["retain"]
         keyed = {"scale": scale, "forget": common, "method": own, "seed": recipe.seed}

@@ -18,9 +18,12 @@ from damnatio.cli.stages import STAGES
 
 pytestmark = pytest.mark.cli
 
-GROUPS_11 = {"R", "T", "Ftr-Ftr", "Ftr-Fev", "Fev-Fev", "avg(Ftr)-Fev", "FtrxFtr", "FevxFev"}
+GROUPS_11 = {"R", "T", "T single", "B", "Ftr-Ftr", "Ftr-Fev", "Fev-Fev", "avg(Ftr)-Fev", "FtrxFtr", "FevxFev"}
 GROUPS_1N = {"R", "T", "Ftr", "Fev"}
 METRICS = {"TMR", "FMR", "TPIR", "FPIR", "threshold", "W1", "deformation", "footprint", "weakly_forgotten", "EER"}
+METRICS |= {"TMR_person", "TPIR_person"}
+ALTERED = {"TMR_legacy", "FMR_legacy", "TPIR_legacy", "FPIR_legacy", "drift_cosine", "unchanged"}
+"""metrics that compare an altered model with f*"""
 
 
 def results(run: Path) -> list[dict[str, str]]:
@@ -70,6 +73,7 @@ def test_results_are_long_and_complete(finished: Path) -> None:
             assert {row["group"] for row in mine if row["task"] == "1:1"} >= GROUPS_11
             assert {row["group"] for row in mine if row["task"] == "1:N"} >= GROUPS_1N
             assert {row["metric"] for row in mine} >= METRICS
+            assert {row["metric"] for row in mine} & ALTERED == (set() if method == "original" else ALTERED)
             assert {row["operating_point"] for row in mine} == {"0.01", "0.1", ""}
     assert all(0 <= float(row["value"]) <= 1 for row in rows if row["metric"] in ("TMR", "FMR", "TPIR", "FPIR"))
     calibrated = [row for row in rows if row["group"] in ("D", "Dev") and row["metric"] in ("FMR", "FPIR")]
@@ -103,7 +107,7 @@ def test_running_again_computes_nothing(tmp_path: Path, tiny: list[str], capsys:
     assert all("reused" in line for line in lines)
     assert before == {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*") if path.is_file()}
 
-    assert main([*run, "--set", "forget.settings.HD.margin=0.2", "--set", "train.checkpoint_seconds=1"]) == 0
+    assert main([*run, "--set", "forget.settings.HD.lambda_forget=5", "--set", "train.checkpoint_seconds=1"]) == 0
     made = [
         line.split()[:2] for line in capsys.readouterr().out.splitlines() if " s " in line and str(tmp_path) in line
     ]

@@ -12,8 +12,9 @@ from torch import nn
 from damnatio.cli.main import main
 from damnatio.evaluation.checking import MOST_IMAGES, Verification, check, choose, difference, text
 from damnatio.faces import SOURCES
-from damnatio.models.card import Card
+from damnatio.models.card import Card, load_card
 from damnatio.models.exporting import export
+from damnatio.models.store import new_backbone, save_model
 from damnatio.recipe.files import face_settings
 from damnatio.support.errors import DamnatioError
 
@@ -62,7 +63,7 @@ def test_the_better_order_is_told(people: Path) -> None:
 
 
 def verification(colour: str, separations: list[float], tmr: float) -> Verification:
-    return Verification(colour, {1e-3: tmr}, 0.5, 0.0, (120, 2000), np.array(separations))
+    return Verification(colour, {1e-3: tmr}, 0.5, 0.0, (120, 2000), np.array(separations), statistics=None)
 
 
 def test_the_interval_is_students_over_people() -> None:
@@ -148,3 +149,27 @@ def test_choice_is_fixed_bounded_and_of_people_with_two_images() -> None:
     assert np.unique(choose(np.repeat(np.arange(100), 50)), return_counts=True)[1].sum() == MOST_IMAGES
     with pytest.raises(DamnatioError, match=r"Nobody among these faces has two images"):
         choose(np.arange(5))
+
+
+def test_the_card_is_told_how_the_scores_lie(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`check --card` writes statistics beside the weights, keeps what the card said, and needs fifty people."""
+    faces, few = tmp_path / "faces", tmp_path / "few"
+    rng = np.random.default_rng(0)
+    for number in range(60):
+        for root in (faces, few) if number < 5 else (faces,):
+            (root / f"p{number}").mkdir(parents=True)
+            for image in range(2):
+                Image.fromarray(rng.integers(0, 255, (32, 32, 3), dtype=np.uint8)).save(root / f"p{number}/{image}.png")
+    model = tmp_path / "model"
+    model.mkdir()
+    card = Card(backbone="iresnet-tiny", dim=16, size=32, licence="MIT", origin="mine")
+    save_model(new_backbone("iresnet-tiny", 32, 16), None, card, model)
+    assert main(["check", str(model), str(few), "--card"]) == 2
+    assert "at least fifty" in capsys.readouterr().err
+    assert load_card(model).scores is None
+    assert main(["check", str(model), str(faces), "--card"]) == 0
+    found = load_card(model)
+    assert found.scores is not None
+    assert found.scores.people == 60
+    assert (found.licence, found.origin) == ("MIT", "mine")
+    assert main(["check", str(model), str(faces)]) == 0, "the card is still that of the weights"

@@ -1,7 +1,7 @@
 """Numbers from stored embeddings alone: those of the evaluation stage, and a sentence for what cannot be measured."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +125,34 @@ def test_embeddings_that_lack_an_image_are_told(run: Run, tmp_path: Path) -> Non
     save_file({name: array[1:].copy() for name, array in stored.items()}, tmp_path / FILE)
     with pytest.raises(DamnatioError, match=r"lacks 1 images that the protocol compares at S1, \S+ first"):
         recheck(run.recipe, tmp_path / FILE, run.protocol, "S1", None, tmp_path)
+
+
+def test_original_that_lacks_an_image_is_told(run: Run, tmp_path: Path) -> None:
+    stored = load_file(run.embeddings["original"])
+    save_file({name: array[1:].copy() for name, array in stored.items()}, tmp_path / FILE)
+    setup = Setup(partitions=run.protocol, seed=run.recipe.seed, settings=run.recipe.evaluate, scale="S1")
+    whole = original_of(run.embeddings["original"], setup)
+    with pytest.raises(DamnatioError, match=rf"{tmp_path / FILE} lacks 1 images that the protocol compares at S1"):
+        rechecking.recheck(run.embeddings["HD"], setup, original=replace(whole, embeddings=tmp_path / FILE))
+
+
+def test_original_of_another_dimension_is_told(run: Run, tmp_path: Path) -> None:
+    stored = load_file(run.embeddings["original"])
+    save_file({**stored, "embeddings": stored["embeddings"][:, :-1].copy()}, tmp_path / FILE)
+    with pytest.raises(DamnatioError, match=r"holds vectors of 32 values and \S+ of 31: the one model was not"):
+        recheck(run.recipe, run.embeddings["HD"], run.protocol, "S1", tmp_path / FILE, tmp_path)
+
+
+def test_model_that_is_its_original_is_unchanged(run: Run, tmp_path: Path) -> None:
+    """As stored in float32, and whatever the order of the vectors."""
+    star = run.embeddings["original"]
+    stored = load_file(star)
+    order = np.random.default_rng(0).permutation(len(stored["rows"]))
+    save_file({name: np.ascontiguousarray(values[order]) for name, values in stored.items()}, tmp_path / FILE)
+    found = recheck(run.recipe, tmp_path / FILE, run.protocol, "S1", star, tmp_path / "out").results
+    drift = {(r.group, r.metric): r.value for r in found if r.metric in ("unchanged", "drift_cosine")}
+    assert {group for group, _ in drift} == {"R", "T", "B", "F", "Ftr", "Fev"}
+    assert set(drift.values()) == {1.0}
 
 
 def test_length_of_a_vector_does_not_matter(run: Run, tmp_path: Path) -> None:

@@ -10,8 +10,7 @@ from torch.nn import functional as F
 
 from damnatio.heads.base import Head
 from damnatio.heads.cosface import CosFace
-from damnatio.methods import METHODS
-from damnatio.methods.base import ForgetBatch, ForgetSet, Method
+from damnatio.methods.base import ForgetBatch, ForgetSet, Method, fine_tuning
 
 CLASSES = 7
 
@@ -30,7 +29,7 @@ def method_named(name: str, batch: ForgetBatch, **settings: Any) -> tuple[Method
     """The method over the images of a batch, with a float64 head."""
     torch.manual_seed(0)
     head = CosFace(CLASSES, batch.raw.shape[1]).double()
-    kind = METHODS.get(name)
+    kind = fine_tuning(name)
     forget = ForgetSet(batch.images.numpy().astype(np.int64), batch.identities.numpy().astype(np.int64))
     return kind(kind.Settings(method=name, **settings), forget, head).double(), head
 

@@ -2,22 +2,27 @@
 
 import hashlib
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import onnx
 import onnxruntime
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch import nn
+from torch.nn import functional as F
 
 from damnatio.cli.main import main
-from damnatio.models.card import Card
+from damnatio.models.card import Card, read_card
 from damnatio.models.exporting import export
+from damnatio.models.gate import Gate, Gated
 from damnatio.models.importing import adopt, import_model
 from damnatio.models.store import load_backbone, save_model
 from damnatio.recipe.schema import ModelSettings
 from damnatio.support.errors import DamnatioError
+from tests.models.gates import gate_around, member, record, scatter, units
 from tests.models.onnx.world import exported, nudge, settled
 
 CARD = Card(backbone="iresnet-tiny", dim=16, size=32, colour="BGR", deviation=128.0, licence="MIT", origin="a lab")
@@ -117,7 +122,7 @@ def test_faults_of_the_verb_are_sentences(tmp_path: Path, capsys: pytest.Capture
     export(settled("iresnet-tiny", 32, 16), CARD, tmp_path / "f.pth")
     source = str(tmp_path / "f.pth")
     for words, said in (
-        ([source, "f.tflite"], "f.tflite ends in none of .onnx, .safetensors, .pth, .pt"),
+        ([source, "f.tflite"], "f.tflite ends in none of .onnx, .safetensors, .pth, .pt, .pt2"),
         ([source, str(tmp_path / "no/f.onnx")], "There is no folder"),
         ([str(tmp_path / "absent.pth"), "f.onnx"], "there is no file"),
         ([source, "f.onnx", "--set", "seed=1"], "there is a model here and no recipe"),
@@ -149,3 +154,115 @@ def test_a_network_of_ones_own_becomes_a_model_folder(tmp_path: Path) -> None:
     assert sum(p.numel() for p in network.parameters()) == sum(p.numel() for p in own.parameters())
     with pytest.raises(DamnatioError, match=r"makes 16 values of an image, and its card says 512"):
         adopt(own, Card(backbone="", dim=512, size=32), tmp_path / "mine")
+
+
+# --- models with a gate ----------------------------------------------------------------------------------------------
+
+OUTSIDE = """
+import importlib.util, sys
+sys.modules["damnatio"] = None  # whoever imports it fails
+spec = importlib.util.spec_from_file_location("rebuilt", sys.argv[1] + ".gate.py")
+rebuilt = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(rebuilt)
+from safetensors.torch import load_file, save_file
+weights, gate = rebuilt.load_gate(sys.argv[1])
+raw = load_file(sys.argv[2])["raw"]
+named = {"weights." + name: tensor.contiguous() for name, tensor in weights.items()}
+save_file({**named, "out": gate(raw)}, sys.argv[3])
+"""
+
+
+def altered() -> tuple[Gated, torch.Tensor]:
+    """A network with a gate that the first of the images is in, and the images."""
+    network, x = settled("iresnet-tiny", 32, 16), torch.rand(4, 3, 32, 32, generator=torch.Generator().manual_seed(3))
+    with torch.inference_mode():
+        first = F.normalize(network(x)[:1], dim=1).clone()
+    return Gated(network, gate_around(torch.cat([first, units(2, 16, 1)]))), x
+
+
+@pytest.mark.parametrize("ending", ["safetensors", "pth"])
+def test_a_script_without_damnatio_rebuilds_the_gate(ending: str, tmp_path: Path) -> None:
+    model, x = altered()
+    path = tmp_path / f"f.{ending}"
+    export(model, CARD, path)
+    with torch.inference_mode():
+        raw = model.network(x)
+    save_file({"raw": raw.contiguous()}, tmp_path / "raw.safetensors")
+    files = [str(file) for file in (path, tmp_path / "raw.safetensors", tmp_path / "out.safetensors")]
+    said = subprocess.run([sys.executable, "-c", OUTSIDE, *files], capture_output=True, text=True, check=False)
+    assert said.returncode == 0, said.stderr
+    found = load_file(tmp_path / "out.safetensors")
+    with torch.inference_mode():
+        ours = model(x)
+    torch.testing.assert_close(found["out"], ours, rtol=1e-4, atol=1e-4 * float(raw.norm(dim=1).max()))
+    assert F.cosine_similarity(ours[:1], raw[:1]) < 0.9
+    assert torch.equal(found["out"][-1], raw[-1])
+    names = {name.removeprefix("weights.") for name in found if name.startswith("weights.")}
+    assert names == set(model.network.state_dict())
+
+
+def test_a_network_without_a_gate_has_no_script(tmp_path: Path) -> None:
+    export(settled("iresnet-tiny", 32, 16), CARD, tmp_path / "f.pth")
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["f.pth", "f.pth.card.json"]
+    card = json.loads((tmp_path / "f.pth.card.json").read_text())
+    assert not {"map", "limits"} & set(card)
+
+
+PROGRAM = """
+import sys, torch
+sys.modules["damnatio"] = None
+from safetensors.torch import load_file, save_file
+program = torch.export.load(sys.argv[1]).module()
+x = load_file(sys.argv[2])["x"]
+save_file({str(n): program(x[:n]) for n in (1, 4)}, sys.argv[3])
+"""
+
+
+@pytest.mark.cli
+def test_a_program_of_torch_runs_without_damnatio_for_any_number_of_images(tmp_path: Path) -> None:
+    model, x = altered()
+    export(model, CARD, tmp_path / "f.pth")
+    assert main(["export", str(tmp_path / "f.pth"), str(tmp_path / "f.pt2")]) == 0
+    assert (read_card(tmp_path / "f.pt2.card.json").map, read_card(tmp_path / "f.pt2.card.json").parity) == ("GS", None)
+    save_file({"x": x}, tmp_path / "x.safetensors")
+    files = [str(tmp_path / name) for name in ("f.pt2", "x.safetensors", "out.safetensors")]
+    said = subprocess.run([sys.executable, "-c", PROGRAM, *files], capture_output=True, text=True, check=False)
+    assert said.returncode == 0, said.stderr
+    found = load_file(tmp_path / "out.safetensors")
+    with torch.inference_mode():
+        ours = model(x)
+    for count in (1, 4):
+        torch.testing.assert_close(
+            found[str(count)], ours[:count], rtol=1e-3, atol=1e-3 * float(ours.norm(dim=1).max())
+        )
+
+
+def test_a_network_that_torch_cannot_export_gets_one_sentence(tmp_path: Path) -> None:
+    class Deciding(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.fc = nn.Linear(4, 4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            out: torch.Tensor = self.fc(x) if bool(x.sum() > 0) else x
+            return out
+
+    with pytest.raises(DamnatioError, match=r"^torch.export cannot write the network \("):
+        export(Deciding(), CARD, tmp_path / "f.pt2")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_card_of_a_gated_model_says_what_it_does_not_do(tmp_path: Path) -> None:
+    model, _ = altered()
+    card = export(model, CARD, tmp_path / "f.safetensors")
+    text = " ".join(read_card(tmp_path / "f.safetensors.card.json").limits)
+    assert text == " ".join(card.limits)
+    assert "The file keeps a suppression template per person, 3 in all, by which it knows whom to hide." in text
+    assert "its cosine to the person's own template, made of the same photographs, is 1." in text
+    assert "Whoever holds the file can cut the gate off" in text
+    assert "--burn-in" in text
+    assert "At most 0.0001 of all strangers are expected to be hidden by mistake, as estimated from a test." in text
+    two = Gate.of([member(units(2, 16, 5))], record(), 0.05, scatter(16))
+    again = export(Gated(model.network, two), CARD, tmp_path / "f.safetensors")
+    assert "1 in all in 2 vectors" in again.limits[0]
+    assert export(model.network, again, tmp_path / "f.safetensors").limits == []

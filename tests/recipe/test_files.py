@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from damnatio.methods import METHODS
-from damnatio.methods.base import method_settings
+from damnatio.methods.base import MethodSettings, method_settings
 from damnatio.recipe.files import configs, find, load, model_settings
 from damnatio.recipe.schema import (
     CaptureSettings,
@@ -82,6 +82,7 @@ def test_defaults_of_the_methods_are_the_numbers_of_the_paper(
 ) -> None:
     """Section IV-B: learning rate, lambda_f / lambda_r where it is given, margins and factors."""
     values = method_settings(load(written(tmp_path, {})), method)
+    assert isinstance(values, MethodSettings)
     assert_values(values, lr=lr, **others)
     if ratio is not None:
         assert values.lambda_forget / values.lambda_retain == ratio

@@ -11,10 +11,17 @@ def add(verbs: "Verbs[argparse.ArgumentParser]") -> None:
     check = verbs.add_parser("check", help="verify faces with the channels as declared, and swapped")
     add_model(check)
     check.add_argument("faces", metavar="FACES", help="labelled faces: a folder of people, another source, or a recipe")
+    check.add_argument(
+        "--card",
+        action="store_true",
+        help="write into the model's card how its scores lie, for the widths of a gate",
+    )
     check.set_defaults(act=_check)
     export = verbs.add_parser("export", help="write a model as its users deploy it, with its card")
     add_model(export)
-    export.add_argument("out", type=Path, metavar="OUT", help="a file that ends in .onnx, .safetensors, .pth or .pt")
+    export.add_argument(
+        "out", type=Path, metavar="OUT", help="a file that ends in .onnx, .safetensors, .pth, .pt or .pt2"
+    )
     export.set_defaults(act=_export)
 
 
@@ -64,24 +71,32 @@ def _benchmark(options: argparse.Namespace) -> int:
 def _check(options: argparse.Namespace) -> int:
     from damnatio.evaluation.checking import check, text
     from damnatio.faces import SOURCES
-    from damnatio.models.importing import import_model
+    from damnatio.models.gate import ungated
+    from damnatio.models.importing import import_model, write_scores
     from damnatio.recipe.files import face_settings, model_settings
 
-    backbone, card = import_model(model_settings(options.model, options.set))
+    model = model_settings(options.model, options.set)
+    backbone, card = import_model(model)
     settings = face_settings(options.faces, card.size)
-    declared, swapped = check(backbone, card, SOURCES.get(settings.source)(settings))
+    declared, swapped = check(ungated(backbone)[0], card, SOURCES.get(settings.source)(settings))
     print(text(declared, swapped))
+    if options.card:
+        print(f"card          {write_scores(model, card, declared.statistics)}")
     return 0
 
 
 def _export(options: argparse.Namespace) -> int:
-    from damnatio.models.exporting import export
+    from damnatio.models.exporting import export, script_of
     from damnatio.models.importing import import_model
     from damnatio.recipe.files import model_settings
 
     backbone, card = import_model(model_settings(options.model, options.set))
     written = export(backbone, card, options.out)
     print(f"{options.out}: {card.backbone}, {card.dim} values, {written.sha256[:16]}; its card lies beside it")
+    if script_of(options.out).exists() and written.map:
+        print(f"{script_of(options.out)} rebuilds the gate with torch alone")
+    for sentence in written.limits:
+        print(sentence)
     if written.parity is not None:
         print(f"torch and onnxruntime differ by {written.parity:.1e} of the embedding's length")
         if (card.colour, card.mean, card.deviation) not in (("RGB", 127.5, 127.5), ("RGB", 0.0, 1.0)):

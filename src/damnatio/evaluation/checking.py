@@ -16,8 +16,10 @@ from torch import nn
 
 from damnatio.embedding import embed
 from damnatio.faces.base import Faces, FaceSource, Images, UnreadableError
+from damnatio.methods.strangers import ENOUGH, Strangers, statistics_of
 from damnatio.metrics.verification import Calibration, acceptance_rate, calibrate
 from damnatio.models.card import Card
+from damnatio.models.statistics import Statistics
 from damnatio.support.errors import DamnatioError
 from damnatio.support.tables import codes_of
 
@@ -39,6 +41,8 @@ class Verification:
     counts: tuple[int, int]
     separations: NDArray[np.float64]
     """one per person"""
+    statistics: Statistics | None
+    """of the scores, for the model's card; None if there are too few people"""
 
 
 @dataclass(frozen=True)
@@ -130,7 +134,13 @@ def _verify(
         nonmated=float(nonmated.mean()),
         counts=(len(mated), len(nonmated)),
         separations=(_by_person(scores, same, labels) - _by_person(scores, other, labels)) / max(nonmated.std(), SAME),
+        statistics=_statistics(units, labels),
     )
+
+
+def _statistics(units: NDArray[np.float64], labels: NDArray[np.int64]) -> Statistics | None:
+    people = Strangers(units, labels, [""] * (int(labels.max()) + 1))
+    return statistics_of(people, f"{len(people):,} people of a check") if len(people) >= ENOUGH else None
 
 
 def _by_person(scores: NDArray[np.float64], mask: NDArray[np.bool_], labels: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -19,7 +19,7 @@ from damnatio.evaluation.calibrating import Calibrated, calibrate_pairs, calibra
 from damnatio.evaluation.legacy import Legacy
 from damnatio.evaluation.nonmated import NonMated, Spread
 from damnatio.evaluation.protocol import AVERAGED, FORGET_GROUPS, SEARCH_GROUPS, Comparisons
-from damnatio.evaluation.rates import FIXED, Rates, Result, rate_of
+from damnatio.evaluation.rates import FIXED, Rates, Result, What, rate_of
 from damnatio.evaluation.thresholds import Threshold, Thresholds
 from damnatio.metrics.distributions import Sample, wasserstein1
 from damnatio.metrics.identification import identification_curve
@@ -114,7 +114,7 @@ def _calibration_results(calibration: Calibrated) -> Iterator[Result]:
     task, name = calibration.task, calibration.name
     for point in calibration.points:
         yield Result(task, name, point.target, "threshold", point.threshold, point.count)
-        yield rate_of(task, name, point.target, FALSE_RATES[task], point.accepted, point.count)
+        yield rate_of(What(task, name, point.target, FALSE_RATES[task]), point.accepted, point.count)
 
 
 def _warnings(calibration: Calibrated) -> Iterator[dict[str, Any]]:

@@ -1,7 +1,7 @@
 """Rates of groups at thresholds, with the intervals of the bootstrap over subjects."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -25,6 +25,8 @@ from damnatio.support.tables import Codes, codes_of
 
 NONE = (math.nan, math.nan)
 """an interval that is not known"""
+Resample = Callable[[Scores, Codes, intervals.Draws, Scores], Scores]
+"""scores, their subjects, draws of subjects and thresholds to a number in each replicate"""
 FIXED = "_fixed"
 """marks the metrics of a model at the thresholds of f*"""
 
@@ -50,19 +52,30 @@ class Result:
 COLUMNS = tuple(column.name for column in fields(Result))
 
 
-def rate_of(
-    task: str,
-    group: str,
-    target: float,
-    metric: str,
-    accepted: int,
-    count: int,
-    subjects: int = 0,
-    ends: tuple[float, float] = NONE,
-) -> Result:
+@dataclass(frozen=True)
+class What:
+    """What a rate measures: the first columns of its row."""
+
+    task: str
+    group: str
+    target: float
+    metric: str
+
+    def row(
+        self,
+        value: float,
+        count: int,
+        subjects: int,
+        ends: tuple[float, float] = NONE,
+        wilson: tuple[float, float] = NONE,
+    ) -> Result:
+        return Result(self.task, self.group, self.target, self.metric, value, count, subjects, *ends, *wilson)
+
+
+def rate_of(what: What, accepted: int, count: int, subjects: int = 0, ends: tuple[float, float] = NONE) -> Result:
     """A share of so many comparisons, with Wilson's interval."""
     value = accepted / count if count else math.nan
-    return Result(task, group, target, metric, value, count, subjects, *ends, *intervals.wilson(accepted, count))
+    return what.row(value, count, subjects, ends, intervals.wilson(accepted, count))
 
 
 class Rates:
@@ -77,26 +90,26 @@ class Rates:
         threshold = thresholds.of("1:1", "D", target)
         yield from self._true_matches(target, threshold, suffix)
         for group, name in FALSE_MATCHES.items():
-            pairs, spread = self._c.nonmated[group], self._spreads[group]
-            yield self._false_matches(group, name, target, f"FMR{suffix}", pairs, spread, threshold)
+            what = What("1:1", name, target, f"FMR{suffix}")
+            yield self._false_matches(what, group, self._c.nonmated[group], self._spreads[group], threshold)
         if not suffix:
             yield from self._weakly_forgotten(target, threshold)
         for group, gallery in SEARCH_GROUPS.items():
-            limit, searches = thresholds.of("1:N", gallery, target), self._c.searches[group]
-            yield self._identification(group, target, f"TPIR{suffix}", searches, limit)
+            limit, won = thresholds.of("1:N", gallery, target), _won(self._c.searches[group])
+            yield self._share(What("1:N", group, target, f"TPIR{suffix}"), f"search {group}", won, limit)
             if not suffix and group in KEPT_GROUPS:
-                yield self._person(f"search {group}", "1:N", group, target, "TPIR_person", _won(searches), limit)
+                yield self._person(What("1:N", group, target, "TPIR_person"), f"search {group}", won, limit)
 
     def legacy(self, target: float, thresholds: Thresholds, legacy: Legacy, spread: Spread) -> Iterator[Result]:
         """The rates of probes against what f* has enrolled, at the thresholds of f*. `spread` is that of the non-mated
-        test scores."""
+        test scores. Subjects are drawn as for the ordinary rates of a group."""
         threshold, limit = thresholds.of("1:1", "D", target), thresholds.of("1:N", "D", target)
         for group, mated in legacy.mated.items():
-            yield self._share(group, "1:1", group, target, "TMR_legacy", mated, threshold)
-        yield self._false_matches("T", "TxT", target, "FMR_legacy", legacy.nonmated, spread, threshold)
+            yield self._share(What("1:1", group, target, "TMR_legacy"), group, mated, threshold)
+        yield self._false_matches(What("1:1", "TxT", target, "FMR_legacy"), "T", legacy.nonmated, spread, threshold)
         for group, searches in legacy.searches.items():
-            yield self._identification(group, target, "TPIR_legacy", searches, limit)
-        yield self._share("alarms D", "1:N", "D", target, "FPIR_legacy", legacy.alarms, limit)
+            yield self._share(What("1:N", group, target, "TPIR_legacy"), f"search {group}", _won(searches), limit)
+        yield self._share(What("1:N", "D", target, "FPIR_legacy"), "alarms D", legacy.alarms, limit)
 
     def drift(self, legacy: Legacy) -> Iterator[Result]:
         """How far the embeddings of each group moved from those of f*, and the share of those that did not move."""
@@ -104,33 +117,23 @@ class Rates:
         for group, drift in legacy.drift.items():
             count = len(drift.cosines)
             mean = math.fsum(drift.cosines) / count
-            yield Result("1:1", group, math.nan, "drift_cosine", mean, count, _distinct(drift.subjects))
+            yield What("1:1", group, math.nan, "drift_cosine").row(mean, count, _distinct(drift.subjects))
             same = Mated(drift.unchanged.astype(np.float64), drift.subjects)
-            yield self._share(f"drift {group}", "1:1", group, math.nan, "unchanged", same, half)
+            yield self._share(What("1:1", group, math.nan, "unchanged"), f"drift {group}", same, half)
 
-    # --- one kind of rate each --------------------------------------------------------------------------------------
+    # --- one kind of rate each; `name` says whose draws the interval takes ------------------------------------------
 
     def _true_matches(self, target: float, threshold: Threshold, suffix: str) -> Iterator[Result]:
         for group in (*KEPT_GROUPS, *FORGET_GROUPS):
             if group in self._c.mated:
                 mated = self._c.mated[group]
-                yield self._share(group, "1:1", group, target, f"TMR{suffix}", mated, threshold)
+                yield self._share(What("1:1", group, target, f"TMR{suffix}"), group, mated, threshold)
                 if not suffix:
-                    yield self._person(group, "1:1", group, target, "TMR_person", mated, threshold)
+                    yield self._person(What("1:1", group, target, "TMR_person"), group, mated, threshold)
 
-    def _false_matches(
-        self,
-        group: str,
-        name: str,
-        target: float,
-        metric: str,
-        pairs: NonMated,
-        spread: Spread,
-        threshold: Threshold,
-    ) -> Result:
-        ends = self._pair_interval(group, pairs, spread, threshold)
-        accepted = spread.accepted[threshold.value]
-        return rate_of("1:1", name, target, metric, accepted, pairs.count, len(pairs.people), ends)
+    def _false_matches(self, what: What, name: str, pairs: NonMated, spread: Spread, threshold: Threshold) -> Result:
+        ends = self._pair_interval(name, pairs, spread, threshold)
+        return rate_of(what, spread.accepted[threshold.value], pairs.count, len(pairs.people), ends)
 
     def _weakly_forgotten(self, target: float, threshold: Threshold) -> Iterator[Result]:
         """The share of identities none of whose pairs is linked: their highest score stays below the threshold."""
@@ -139,50 +142,41 @@ class Rates:
             codes, everyone = codes_of(np.concatenate([m.subjects for m in members]))
             highest = np.full(len(everyone), -np.inf)
             np.maximum.at(highest, codes, np.concatenate([m.scores for m in members]))
-            low, high = self._interval(f"weakly {group}", highest, np.arange(len(everyone)), threshold)
+            low, high = self._interval(f"weakly {group}", Mated(highest, np.arange(len(everyone))), threshold)
             unlinked, count = int(np.count_nonzero(highest < threshold.value)), len(everyone)
-            yield rate_of("1:1", group, target, "weakly_forgotten", unlinked, count, count, (1 - high, 1 - low))
+            what = What("1:1", group, target, "weakly_forgotten")
+            yield rate_of(what, unlinked, count, count, (1 - high, 1 - low))
 
-    def _identification(
-        self, group: str, target: float, metric: str, searches: Searches, threshold: Threshold
-    ) -> Result:
-        return self._share(f"search {group}", "1:N", group, target, metric, _won(searches), threshold)
-
-    def _share(
-        self, name: str, task: str, group: str, target: float, metric: str, mated: Mated, threshold: Threshold
-    ) -> Result:
+    def _share(self, what: What, name: str, mated: Mated, threshold: Threshold) -> Result:
         """The share of accepted scores."""
-        ends = self._interval(name, mated.scores, mated.subjects, threshold)
+        ends = self._interval(name, mated, threshold)
         accepted = int(np.count_nonzero(mated.scores >= threshold.value))
-        return rate_of(task, group, target, metric, accepted, len(mated.scores), _distinct(mated.subjects), ends)
+        return rate_of(what, accepted, len(mated.scores), _distinct(mated.subjects), ends)
 
-    def _person(
-        self, name: str, task: str, group: str, target: float, metric: str, mated: Mated, threshold: Threshold
-    ) -> Result:
+    def _person(self, what: What, name: str, mated: Mated, threshold: Threshold) -> Result:
         """The mean over people of their own shares of accepted scores."""
         codes, people = codes_of(mated.subjects)
         value = mean_of_people(mated.scores >= threshold.value, codes)
-        ends = NONE
-        if threshold.replicates is not None and len(people):
-            draws = self._drawn(name, len(people))
-            ends = intervals.interval(intervals.person_rates(mated.scores, codes, draws, threshold.replicates))
-        return Result(task, group, target, metric, value, len(people), len(people), *ends)
+        ends = self._interval(name, mated, threshold, intervals.person_rates)
+        return what.row(value, len(people), len(people), ends)
 
     # --- intervals --------------------------------------------------------------------------------------------------
 
-    def _interval(self, name: str, scores: Scores, codes: Codes, threshold: Threshold) -> tuple[float, float]:
-        """Of the share of accepted scores."""
-        if threshold.replicates is None or not len(scores):
+    def _interval(
+        self, name: str, mated: Mated, threshold: Threshold, resample: Resample = intervals.rates
+    ) -> tuple[float, float]:
+        """Of the share of accepted scores, or of its mean over people."""
+        if threshold.replicates is None or not len(mated.scores):
             return NONE
-        numbers, people = codes_of(codes)
+        codes, people = codes_of(mated.subjects)
         draws = self._drawn(name, len(people))
-        return intervals.interval(intervals.rates(scores, numbers, draws, threshold.replicates))
+        return intervals.interval(resample(mated.scores, codes, draws, threshold.replicates))
 
-    def _pair_interval(self, group: str, pairs: NonMated, spread: Spread, threshold: Threshold) -> tuple[float, float]:
+    def _pair_interval(self, name: str, pairs: NonMated, spread: Spread, threshold: Threshold) -> tuple[float, float]:
         """Of the share of accepted non-mated pairs."""
         if threshold.replicates is None or not pairs.count:
             return NONE
-        draws, top = self._drawn(f"pairs {group}", len(pairs.people)), spread.top
+        draws, top = self._drawn(f"pairs {name}", len(pairs.people)), spread.top
         first, second = pairs.numbered()
         totals = pairs.pairing.weights(draws, first, second)
         people, share = (first[top.i], second[top.j]), top.share * pairs.share

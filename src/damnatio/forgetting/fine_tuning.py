@@ -7,7 +7,7 @@ import torch
 
 from damnatio.backbones.cutting import cut
 from damnatio.faces.base import Faces
-from damnatio.methods.base import ForgetSet, MethodSettings, fine_tuning, method_settings
+from damnatio.methods.base import ForgetSet, MethodSettings, fine_tuning, method_settings, schedule_of
 from damnatio.models.card import altered_card
 from damnatio.models.inputs import Inputs, Pixels
 from damnatio.models.maps import need_no_map
@@ -31,7 +31,7 @@ def forgetting_job(
 ) -> Job:
     """The fine-tuning of f* by a variant of the recipe at a scale. `original` is the folder of f*. If `trunk` is the
     folder of its trunk's activations, only the tail is trained."""
-    settings = method_settings(recipe, variant)
+    settings, schedule = method_settings(recipe, variant), schedule_of(recipe, variant)
     assert isinstance(settings, MethodSettings)
     images = ForgetSet(*partitions.forget(scale))
     kind = fine_tuning(settings.method)
@@ -63,16 +63,16 @@ def forgetting_job(
         inputs=inputs,
         rows=rows,
         labels=labels,
-        settings=recipe.forget,
+        settings=schedule,
         lr=settings.lr,
         seed=recipe.seed,
         forgetting=Forgetting(
             method=method,
             images=images,
             original=frozen,
-            identities_per_batch=recipe.forget.identities_per_batch,
-            images_per_identity=recipe.forget.images_per_identity,
-            freeze_batch_norm=recipe.forget.batch_norm == "frozen",
+            identities_per_batch=schedule.identities_per_batch,
+            images_per_identity=schedule.images_per_identity,
+            freeze_batch_norm=schedule.batch_norm == "frozen",
         ),
         whole=whole,
     )

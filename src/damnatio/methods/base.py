@@ -21,7 +21,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from damnatio.heads.base import Head
-from damnatio.recipe.schema import Recipe, RetainTerm, Section
+from damnatio.recipe.schema import BatchNorm, Count, ForgetSettings, Images, Optimiser, Recipe, RetainTerm, Section
 from damnatio.recipe.sentences import validated
 from damnatio.support.errors import DamnatioError
 
@@ -33,12 +33,32 @@ class AnySettings(Section):
 
 
 class MethodSettings(AnySettings):
-    """Hyper-parameters that every method has which fine-tunes."""
+    """Hyper-parameters that every method has which fine-tunes. The last ones are unset unless the method or the variant
+    needs another value than `forget` has for all methods."""
 
     lr: float = Field(1e-3, gt=0)
     lambda_retain: float = Field(1.0, ge=0)
     lambda_forget: float = Field(1.0, ge=0)
     retain: RetainTerm | None = Field(None, description="the retain term; unset: forget.retain")
+    epochs: Count | None = Field(None, le=1_000_000, description="unset: forget.epochs")
+    warmup_epochs: float | None = Field(None, ge=0, description="unset: forget.warmup_epochs")
+    optimiser: Optimiser | None = Field(None, description="unset: forget.optimiser")
+    weight_decay: float | None = Field(None, ge=0, description="unset: forget.weight_decay")
+    batch_norm: BatchNorm | None = Field(None, description="unset: forget.batch_norm")
+    identities_per_batch: Images | None = Field(None, description="unset: forget.identities_per_batch")
+    images_per_identity: Images | None = Field(None, ge=2, description="unset: forget.images_per_identity")
+
+
+SCHEDULE = (
+    "epochs",
+    "warmup_epochs",
+    "optimiser",
+    "weight_decay",
+    "batch_norm",
+    "identities_per_batch",
+    "images_per_identity",
+)
+"""the settings of `forget` that a variant may replace for itself"""
 
 
 class ForgetSet:
@@ -176,3 +196,13 @@ def method_settings(recipe: Recipe, variant: str, source: str | Path = "") -> An
             )
         return settings
     return settings.model_copy(update={"retain": settings.retain or recipe.forget.retain})
+
+
+def schedule_of(recipe: Recipe, variant: str, source: str | Path = "") -> ForgetSettings:
+    """The section `forget` for one variant: with the variant's own values where it has any."""
+    settings = method_settings(recipe, variant, source)
+    if not isinstance(settings, MethodSettings):  # a closed form has no schedule
+        return recipe.forget
+    own = {name: value for name in SCHEDULE if (value := getattr(settings, name)) is not None}
+    common = recipe.forget.model_dump()
+    return validated(ForgetSettings, {**common, **own}, source or recipe.name, f"forget.settings.{variant}")

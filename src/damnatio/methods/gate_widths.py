@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from damnatio.methods.strangers import ENOUGH, SHARE, Strangers, Units, mean_direction
+from damnatio.methods.strangers import EACH, ENOUGH, SHARE, Strangers, Units, mean_direction
 from damnatio.models.gate import Cone, Entry, Member, pseudonym
 from damnatio.models.statistics import Statistics
 
@@ -34,6 +34,8 @@ GAIN = 2, 0.02
 """More prototypes must catch at least so many more held-out photographs, and at least this share of all."""
 ABOVE = 1e-4
 """A cone that spares somebody begins this far above their highest score."""
+NEAREST = 2
+"""strangers who do not count where the width of a cone is measured"""
 FREE = 1e-5
 """The cost of sparing is counted from a cone that catches this share of strangers."""
 
@@ -238,11 +240,16 @@ def _cone(direction: Units, strangers: Strangers | None, statistics: Statistics)
 
     Some prototypes have strangers who are nearer than others have, people of the same age, sex and origin for example,
     and these may be few among all. So the deviation is not less than what puts the prototype's own highest percent of
-    strangers where the tail begins, and not less than the model's at large.
+    strangers where the tail begins, and not less than the model's at large. The nearest few strangers do not count:
+    they may be the person under another name, or a twin, who is spared by name.
     """
     centre, deviation = statistics.nonmated_mean, statistics.nonmated_deviation
     if strangers is not None and len(strangers) >= ENOUGH:
-        scores = strangers.few[0] @ direction
+        units, codes = strangers.few
+        scores = units @ direction
+        nearest = np.unique(codes[np.argsort(-scores)][: NEAREST * EACH])
+        highest = np.array([scores[codes == code].max() for code in nearest])
+        scores = scores[~np.isin(codes, nearest[np.argsort(-highest)[:NEAREST]])]
         centre = float(np.median(scores))
         deviation = max(deviation, (float(np.quantile(scores, 1 - SHARE)) - centre) / statistics.tail.at)
     return Cone(centre=centre, deviation=deviation)

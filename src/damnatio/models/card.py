@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
+from damnatio.models.statistics import Statistics
 from damnatio.recipe.schema import ModelSettings
 from damnatio.support.errors import DamnatioError
 from damnatio.support.files import need_regular, write_atomically
@@ -36,6 +37,10 @@ class Card(BaseModel):
     """of an ONNX file: the largest difference between torch and onnxruntime, as a share of the embedding's length"""
     map: str = ""
     """the closed-form method whose map follows the network in the file; empty: none"""
+    scores: Statistics | None = None
+    """how mated and non-mated scores of the network lie, if they were measured"""
+    limits: list[str] = Field(default_factory=list)
+    """what the altered model does not do, in sentences"""
 
     def fed_as(self, settings: ModelSettings) -> "Card":
         """The card, with the feeding and the licence that the recipe states."""
@@ -58,7 +63,8 @@ def altered_card(card: Card, variant: str, scale: str) -> Card:
 
 
 def write_card(card: Card, path: Path) -> None:
-    write_atomically(path, card.model_dump_json(indent=1, exclude_none=True) + "\n")
+    unsaid = {key for key in ("map", "limits") if not getattr(card, key)}
+    write_atomically(path, card.model_dump_json(indent=1, exclude_none=True, exclude=unsaid) + "\n")
 
 
 def card_beside(path: Path) -> Path | None:

@@ -89,7 +89,15 @@ class Record(Frozen):
 
     def offsets(self) -> list[float]:
         """Where each cone begins. All cones share the bound evenly: the more there are, the narrower is each."""
-        return [cone.offset(self.tail, self.strangers / len(self.cones)) for cone in self.cones]
+        cones = self.cones
+        return [cone.offset(self.tail, self.strangers / len(cones)) for cone in cones]
+
+
+class _Sealed(Frozen):
+    """A record as it is stored: with a hash of the whole gate, which tells whether the file was changed since."""
+
+    record: Record
+    sha256: str
 
 
 def pseudonym(directions: Vectors) -> str:
@@ -192,13 +200,19 @@ class Gate(EmbeddingMap):
 
     def opening(self, units: Tensor) -> Tensor:
         """g(e) of unit vectors [n, d], as [n, 1]."""
-        heights = F.linear(units, self.directions, -self.offsets)
-        return (heights.amax(dim=1, keepdim=True) / self.ramp).clamp(0, 1)
+        return (self._height(units) / self.ramp).clamp(0, 1)
+
+    def _height(self, units: Tensor) -> Tensor:
+        """How far each vector is inside the cone that it is deepest in; below zero outside all."""
+        return F.linear(units, self.directions, -self.offsets).amax(dim=1, keepdim=True)
 
     def forward(self, raw: Tensor) -> Tensor:
         length = raw.norm(dim=1, keepdim=True)
         units = raw / length
-        g = self.opening(units)
+        height = self._height(units)
+        if not torch.compiler.is_compiling() and not bool((height > 0).any()):  # an exported graph has no branch here
+            return raw
+        g = (height / self.ramp).clamp(0, 1)
         mixed = F.normalize((1 - g) * units + g * self.scatter(units), dim=1)
         return torch.where(g > 0, mixed * length, raw)
 
@@ -206,8 +220,9 @@ class Gate(EmbeddingMap):
 
     def tensors(self) -> dict[str, Tensor]:
         """The record is JSON, as bytes."""
-        text = np.frombuffer(self.record.model_dump_json().encode(), dtype=np.uint8).copy()
         found = {name.removeprefix("scatter."): tensor for name, tensor in self.state_dict().items()}
+        sealed = _Sealed(record=self.record, sha256=_digest(self.record, found))
+        text = np.frombuffer(sealed.model_dump_json().encode(), dtype=np.uint8).copy()
         return {f"{PREFIX}{name}": tensor for name, tensor in {**found, RECORD: torch.from_numpy(text)}.items()}
 
     @staticmethod
@@ -219,16 +234,27 @@ class Gate(EmbeddingMap):
             odd = sorted(set(found) ^ set(TENSORS))
             raise DamnatioError(f"{broken}: the tensor {PREFIX}{odd[0]} is missing, or is not of a gate.")
         try:
-            record = Record.model_validate_json(bytes(found[RECORD].to(torch.uint8).numpy()))
+            sealed = _Sealed.model_validate_json(bytes(found.pop(RECORD).to(torch.uint8).numpy()))
         except (ValidationError, ValueError, TypeError, RuntimeError) as error:
             raise DamnatioError(
                 f"{broken}: its record is not readable ({' '.join(str(error).split())[:200]})."
             ) from error
         scatter = Scatter(*(found[name] for name in ("frequencies", "phases", "spread", "mean")))
-        gate = Gate(found["directions"], found["offsets"], found["ramp"], scatter, record)
+        gate = Gate(found["directions"], found["offsets"], found["ramp"], scatter, sealed.record)
         if fault := _fault(gate):
             raise DamnatioError(f"{broken}: {fault}.")
+        if sealed.sha256 != _digest(gate.record, found):
+            raise DamnatioError(f"{broken}: the hash in its record is not that of its tensors.")
         return gate
+
+
+def _digest(record: Record, tensors: Mapping[str, Tensor]) -> str:
+    """A hash of the whole content of a gate."""
+    digest = hashlib.sha256(record.model_dump_json().encode())
+    for name in sorted(tensors):
+        digest.update(name.encode())
+        digest.update(np.ascontiguousarray(tensors[name].detach().cpu().numpy(), dtype="<f4").data)
+    return digest.hexdigest()
 
 
 def _fault(gate: Gate) -> str:
@@ -263,11 +289,12 @@ def _fault(gate: Gate) -> str:
 
 
 class Gated(nn.Module):
-    """A network and the map behind it, a gate as a rule: the altered model."""
+    """A network and the map behind it, a gate as a rule: the altered model, in the mode that the network is in."""
 
     def __init__(self, network: nn.Module, gate: EmbeddingMap) -> None:
         super().__init__()
         self.network, self.gate = network, gate
+        self.train(network.training)
 
     def forward(self, x: Tensor) -> Tensor:
         embedded: Tensor = self.gate(self.network(x).float())

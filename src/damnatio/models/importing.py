@@ -9,11 +9,14 @@ from pathlib import Path
 
 from torch import nn
 
-from damnatio.models.card import Card, card_beside, load_card, read_card
+from damnatio.models.card import CARD, Card, card_beside, load_card, read_card, write_card
 from damnatio.models.exporting import write_onnx
+from damnatio.models.gate import Gated, ungated
+from damnatio.models.limits import limits_of
 from damnatio.models.maps import method_of
-from damnatio.models.onnx.files import TOLERANCE, embedding_size, parity_of, read_network
+from damnatio.models.onnx.files import TOLERANCE, embedding_size, parity_of, read_graph, read_network
 from damnatio.models.state_dicts import fill_counters, guess, input_size, read_state
+from damnatio.models.statistics import Statistics
 from damnatio.models.store import (
     GRAPH,
     HEAD,
@@ -42,9 +45,11 @@ def import_model(settings: ModelSettings, size: int | None = None) -> tuple[nn.M
     origin = f"{path.name} {digest_of(path)[:16]}"
     backbone: nn.Module
     if path.suffix in GRAPHS:
-        backbone, side, dim, parity = read_network(path)
-        feeding = (0.0, 1.0) if backbone.preprocesses else (127.5, 127.5)
-        card = Card(backbone=ONNX, dim=dim, size=side, mean=feeding[0], deviation=feeding[1], parity=parity)
+        graph = read_graph(path)
+        backbone = graph.model
+        mean, deviation = (0.0, 1.0) if graph.network.preprocesses else (127.5, 127.5)
+        fed = {"mean": mean, "deviation": deviation}
+        card = Card(backbone=ONNX, dim=graph.dim, size=graph.size, parity=graph.parity, **fed)
     else:
         state, wanted = read_state(path), given.size if given else size or SIZE
         side = wanted if given else input_size(state, settings.backbone, dim=settings.dim, wanted=wanted) or wanted
@@ -61,7 +66,7 @@ def import_model(settings: ModelSettings, size: int | None = None) -> tuple[nn.M
     if given is not None:
         card = given.model_copy(update={"backbone": card.backbone, "size": card.size, "parity": card.parity})
         origin = f"{origin}, {given.origin}" if given.origin else origin
-    found = {"origin": origin, "sha256": "", "map": method_of(backbone, card.map)}
+    found = {"origin": origin, "sha256": "", "map": method_of(backbone, card.map), "limits": limits_of(backbone)}
     return backbone.to(device()).eval(), card.fed_as(settings).model_copy(update=found)
 
 
@@ -96,6 +101,19 @@ def _given_card(path: Path) -> Card | None:
     return card
 
 
+def write_scores(settings: ModelSettings, card: Card, scores: Statistics | None) -> Path:
+    """Put the statistics of a model's scores into its card, and write one beside the weights if there is none."""
+    path = weights_file(settings)
+    if scores is None:
+        raise DamnatioError(
+            "Too few people to say how the model's scores lie: bring faces of at least fifty. The card was not changed."
+        )
+    place = card_beside(path) or path.with_name(f"{path.name}.{CARD}")
+    given = _given_card(path) or card.model_copy(update={"sha256": digest_of(path)})
+    write_card(given.model_copy(update={"scores": scores}), place)
+    return place
+
+
 def weights_file(settings: ModelSettings) -> Path:
     assert settings.weights is not None
     path = settings.weights.expanduser()
@@ -123,14 +141,16 @@ def adopt(module: nn.Module, card: Card, folder: Path) -> Card:
     kept. `card` states the size, the dimension and the feeding; its backbone is set here.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    write_onnx(module, card.size, folder / GRAPH, fold=False)
+    own, behind = ungated(module)
+    write_onnx(own, card.size, folder / GRAPH, fold=False)
     network, size, dim, _ = read_network(folder / GRAPH)
     if dim != card.dim:
         raise DamnatioError(
             f"The network makes {dim} values of an image, and its card says {card.dim}: correct the card."
         )
-    parity = parity_of(module, folder / GRAPH, size)
+    parity = parity_of(own, folder / GRAPH, size)
     if parity > TOLERANCE:
         raise DamnatioError(f"The network and its ONNX graph differ by {parity:.1g} of the embedding's length.")
-    save_model(network, None, card.model_copy(update={"backbone": ONNX}), folder)
+    model = network if behind is None else Gated(network, behind)
+    save_model(model, None, card.model_copy(update={"backbone": ONNX}), folder)
     return load_card(folder)

@@ -14,8 +14,10 @@ from damnatio.backbones import BACKBONES
 from damnatio.heads import HEADS
 from damnatio.heads.base import Head
 from damnatio.models.card import CARD, Card, load_card, write_card
+from damnatio.models.gate import Gate, ungated
+from damnatio.models.limits import limits_of
 from damnatio.models.maps import followed, method_of, parted, tensors_of
-from damnatio.models.onnx.files import parity_of, read_network, write_network
+from damnatio.models.onnx.files import parity_of, read_graph, write_network
 from damnatio.models.onnx.graph import GraphNetwork
 from damnatio.recipe.schema import ModelSettings
 from damnatio.support.arrays import read_tensors, save_tensors
@@ -53,7 +55,7 @@ def new_head(settings: ModelSettings, classes: int) -> Head:
 def save_model(backbone: nn.Module, head: Head | None, card: Card, folder: Path) -> None:
     """Write the network, its head if it has one, and its card to a folder."""
     parity = None
-    if isinstance(backbone, GraphNetwork):
+    if isinstance(ungated(backbone)[0], GraphNetwork):
         path = folder / GRAPH
         write_network(backbone, path)
         parity = parity_of(backbone, path, card.size)
@@ -63,7 +65,7 @@ def save_model(backbone: nn.Module, head: Head | None, card: Card, folder: Path)
     if head is not None:
         save_tensors(head.state_dict(), folder / HEAD)
     found = {"sha256": digest_of(path), "parity": parity, "map": method_of(backbone, card.map)}
-    write_card(card.model_copy(update=found), folder / CARD)
+    write_card(card.model_copy(update={**found, "limits": limits_of(backbone)}), folder / CARD)
 
 
 def weights_in(folder: Path) -> Path:
@@ -75,7 +77,7 @@ def load_backbone(folder: Path) -> tuple[nn.Module, Card]:
     """The network of a folder that `save_model` wrote, in evaluation mode."""
     card = load_card(folder)
     if card.backbone == ONNX:
-        return read_network(checked(folder / GRAPH))[0].to(device()), card
+        return read_graph(checked(folder / GRAPH)).model.to(device()), card
     backbone = new_backbone(card.backbone, card.size, card.dim)
     network = filled(backbone, read_tensors(folder / WEIGHTS), card, folder / WEIGHTS)
     return network.to(device()).eval(), card
@@ -95,7 +97,14 @@ def filled(backbone: nn.Module, tensors: Mapping[str, Tensor], card: Card, path:
     """The backbone with the tensors of a file, and behind it the map that the file holds, if it holds one."""
     own, behind = parted(tensors, own=backbone.state_dict())
     put_tensors(backbone, own, path, name=name)
-    return followed(backbone, behind, card.map, path)
+    model = followed(backbone, behind, card.map, path)
+    gate = ungated(model)[1]
+    if isinstance(gate, Gate) and gate.directions.shape[1] != card.dim:
+        raise DamnatioError(
+            f"{path} makes {card.dim} values of an image, and its gate takes {gate.directions.shape[1]}: the gate is "
+            "that of another model."
+        )
+    return model
 
 
 def put_tensors(module: nn.Module, tensors: Mapping[str, Tensor], path: Path, name: str = "") -> None:

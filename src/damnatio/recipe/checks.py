@@ -7,7 +7,7 @@ import torch
 
 from damnatio.backbones import BACKBONES
 from damnatio.backbones.cutting import cut
-from damnatio.methods.base import method_settings
+from damnatio.methods.base import schedule_of
 from damnatio.models.importing import import_model, resolved
 from damnatio.models.store import ONNX, new_head
 from damnatio.recipe.schema import Recipe
@@ -20,7 +20,7 @@ def settled(recipe: Recipe, source: str | Path) -> Recipe:
         recipe = recipe.model_copy(update={"model": resolved(recipe.model, recipe.faces.size)})
     _check_network(recipe)
     for variant in {*recipe.forget.methods, *recipe.forget.settings}:
-        method_settings(recipe, variant, source)
+        schedule_of(recipe, variant, source)
     return recipe
 
 

@@ -13,6 +13,8 @@ Images = Annotated[int, Field(ge=1, le=65_536)]
 """a number of images that are held in memory at once"""
 Name = Annotated[str, Field(pattern=r"^[\w.+-]+$")]
 """a name that can be part of a file's name"""
+Optimiser = Literal["sgd", "adamw"]
+BatchNorm = Literal["train", "frozen"]
 RetainTerm = Literal["classify", "distil"]
 """how a method keeps everybody else recognised: by the head's loss, or by the distance to f*(x)"""
 MAX_SIDE = 512
@@ -83,7 +85,7 @@ class Optimisation(Section):
 
     epochs: Count = Field(40, le=1_000_000)
     batch: Images = Field(128, ge=2, description="retain images per step")
-    optimiser: Literal["sgd", "adamw"] = "sgd"
+    optimiser: Optimiser = "sgd"
     momentum: float = Field(0.9, ge=0, lt=1)
     weight_decay: float = Field(5e-4, ge=0)
     warmup_epochs: float = Field(0.0, ge=0)
@@ -119,7 +121,7 @@ class ForgetSettings(Optimisation):
     )
     identities_per_batch: Images = 8
     images_per_identity: Images = Field(8, ge=2)
-    batch_norm: Literal["train", "frozen"] = Field(
+    batch_norm: BatchNorm = Field(
         "train", description="whether BatchNorm follows the fine-tuning batches or keeps the statistics of f*"
     )
     freeze: str | None = Field(

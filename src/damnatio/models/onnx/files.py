@@ -1,15 +1,19 @@
 """ONNX files: checked and compared with onnxruntime when they are read, and written atomically.
 
 A file is parsed, and run only once it is known to hold nothing but operators of ONNX. Tensors that it keeps in other
-files must lie in its own folder.
+files must lie in its own folder. A gate at the end of the graph is read as one: what is checked and can be trained is
+the network before it.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
+from damnatio.models.gate import Gate, Gated, ungated
+from damnatio.models.onnx.gate_nodes import append_gate, gate_alone, opset_of, probes, take_gate
 from damnatio.models.onnx.graph import FLOAT, GraphNetwork, inputs_of
 from damnatio.models.onnx.operators import OPERATORS
 from damnatio.recipe.schema import MAX_SIDE
@@ -36,36 +40,93 @@ def need_onnx() -> None:
         ) from None
 
 
-def read_network(path: Path) -> tuple[GraphNetwork, int, int, float]:
-    """The network of a file, the side of its input, its dimension, and how far it is from onnxruntime."""
+@dataclass(frozen=True)
+class Graph:
+    """The content of an ONNX file."""
+
+    network: GraphNetwork
+    gate: Gate | None
+    size: int
+    """the side of the input"""
+    dim: int
+    parity: float
+    """how far torch is from onnxruntime, as a share of the embedding's length"""
+
+    @property
+    def model(self) -> nn.Module:
+        return self.network if self.gate is None else Gated(self.network, self.gate).eval()
+
+
+def read_graph(path: Path) -> Graph:
+    """The network of a file, with the gate behind it if there is one, compared with onnxruntime."""
     need_onnx()
-    model = _parse(path)
+    model, gate = _parse(path)
     size = _face_size(model, path)
+    version = opset_of(model)
     session = _session(model.SerializeToString(), path)  # first, since it refuses invalid graphs
     network, dim, parity = _interpreted(model, session, size, path)
+    if gate is not None:
+        if gate.directions.shape[1] != dim:
+            raise DamnatioError(
+                f"{path} makes {dim} values of an image, and its gate takes {gate.directions.shape[1]}: the gate is "
+                "that of another model."
+            )
+        parity = max(parity, _gate_parity(gate, version, path))
     if parity > TOLERANCE:
         raise DamnatioError(
             f"{path}: torch and onnxruntime differ by {parity:.1g} of the embedding's length, more than {TOLERANCE:g}: "
             "the model uses an operator in a way that is not known here, and cannot be trained."
         )
-    return network, size, dim, parity
+    return Graph(network, gate, size, dim, parity)
+
+
+def read_network(path: Path) -> tuple[GraphNetwork, int, int, float]:
+    """The network of a file without a gate, the side of its input, its dimension, and how far it is from
+    onnxruntime."""
+    found = read_graph(path)
+    if found.gate is not None:
+        raise DamnatioError(f"{path} has a gate behind its network, where the network alone is expected.")
+    return found.network, found.size, found.dim, found.parity
 
 
 def embedding_size(path: Path) -> int:
     """The dimension of the output, as the graph states it, or else as it is when the graph is run."""
     need_onnx()
-    model = _parse(path)
+    model, _ = _parse(path)
     _face_size(model, path)
     sides = _side(model.graph.output[0])
-    return sides[1] if len(sides) == 2 and isinstance(sides[1], int) else read_network(path)[2]
+    return sides[1] if len(sides) == 2 and isinstance(sides[1], int) else read_graph(path).dim
 
 
-def write_network(network: GraphNetwork, path: Path) -> None:
-    write_atomically(path, network.to_model().SerializeToString())
+def write_network(module: nn.Module, path: Path) -> None:
+    """Write a graph, and the gate behind it, as one file."""
+    network, behind = ungated(module)
+    assert isinstance(network, GraphNetwork)
+    model = network.to_model()
+    if behind is not None:
+        append_gate(model, _need_gate(behind))
+    write_atomically(path, model.SerializeToString())
+
+
+def add_gate(path: Path, behind: nn.Module) -> None:
+    """Put a gate behind the graph of a file."""
+    model, old = _parse(path)
+    assert old is None
+    append_gate(model, _need_gate(behind))
+    write_atomically(path, model.SerializeToString())
+
+
+def _need_gate(behind: nn.Module) -> Gate:
+    if not isinstance(behind, Gate):
+        raise DamnatioError(
+            f"A {type(behind).__name__} has no form in ONNX, only a gate has: export the model to .safetensors or .pth."
+        )
+    return behind
 
 
 def parity_of(module: nn.Module, path: Path, size: int) -> float:
-    """The largest difference between a network and its ONNX file, as a share of the embedding's length."""
+    """The largest difference between a network and its ONNX file, as a share of the embedding's length. A gate is
+    compared on vectors within it too."""
     need_onnx()
     x = _noise(module, size)
     training, place = module.training, next(module.parameters()).device
@@ -73,18 +134,38 @@ def parity_of(module: nn.Module, path: Path, size: int) -> float:
     with torch.inference_mode():
         ours = module(x.to(place)).float().cpu()
     module.train(training)
-    return _distance(ours, _run(_session(path.read_bytes(), path), x, path)[0])
+    content = path.read_bytes()
+    distance = _distance(ours, _run(_session(content, path), x, path)[0])
+    behind = ungated(module)[1]
+    if isinstance(behind, Gate):
+        distance = max(distance, _gate_parity(behind, opset_of(_loaded(content, path)), path))
+    return distance
 
 
-def _parse(path: Path) -> "ModelProto":
+def _gate_parity(gate: Gate, version: int, path: Path) -> float:
+    """The distance between torch and onnxruntime for the gate alone, on vectors beside it, on its ramp and within."""
+    raw = probes(gate)
+    with torch.inference_mode():
+        ours = gate(raw.to(gate.directions.device)).cpu()
+    session = _session(gate_alone(gate, version).SerializeToString(), path)
+    return _distance(ours, _run(session, raw, path)[0])
+
+
+def _loaded(content: bytes, path: Path) -> "ModelProto":
     import onnx
     from google.protobuf.message import DecodeError
-    from onnx.external_data_helper import ExternalDataInfo, load_external_data_for_tensor, uses_external_data
 
     try:
-        model = onnx.load_model_from_string(path.read_bytes())
+        return onnx.load_model_from_string(content)
     except DecodeError:
         raise DamnatioError(f"{path} is not an ONNX file, or a damaged one.") from None
+
+
+def _parse(path: Path) -> "tuple[ModelProto, Gate | None]":
+    """The graph of a file without its gate, and the gate."""
+    from onnx.external_data_helper import ExternalDataInfo, load_external_data_for_tensor, uses_external_data
+
+    model = _loaded(path.read_bytes(), path)
     if not model.graph.node:
         raise DamnatioError(f"{path} is not an ONNX file, or one without a graph.")
     folder = path.resolve().parent
@@ -105,7 +186,7 @@ def _parse(path: Path) -> "ModelProto":
             raise DamnatioError(f"{path}: the tensor '{tensor.name}' cannot be read from {place!r}.") from error
         tensor.data_location = tensor.DEFAULT
         tensor.ClearField("external_data")
-    return model
+    return model, take_gate(model, path)
 
 
 def _face_size(model: "ModelProto", path: Path) -> int:
@@ -197,7 +278,8 @@ def _interpreted(model: "ModelProto", session: Any, size: int, path: Path) -> tu
 def _noise(module: nn.Module, size: int) -> Tensor:
     """Two images of noise, in the range of values that the network takes."""
     x = torch.rand(2, 3, size, size, generator=torch.Generator().manual_seed(0))
-    return x * 255 if isinstance(module, GraphNetwork) and module.preprocesses else x * 2 - 1
+    network = ungated(module)[0]
+    return x * 255 if isinstance(network, GraphNetwork) and network.preprocesses else x * 2 - 1
 
 
 def _session(content: bytes, path: Path) -> Any:

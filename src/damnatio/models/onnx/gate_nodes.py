@@ -1,0 +1,247 @@
+"""A gate as nodes of an ONNX graph, behind the network's own ones.
+
+The graph keeps its inputs, its output and its version of the operators. The value that was the output gets a name of
+the gate, and the last node of the gate makes the output. All names of the gate begin with `damnatio.gate.`, and its
+record is text in the metadata of the file. So a reader finds the gate, takes it off, and has the old graph again.
+
+The scatter reads 8 MB of weights, more than a small network takes time for. So it is the branch of an `If`, which runs
+only where somebody in the batch is in the gate.
+
+A gate in a file is accepted only if it is what would be written for it, node for node. Whatever another tool did to it
+is then refused, and not taken for a gate.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from damnatio.models.gate import PREFIX, RECORD, TENSORS, Gate
+from damnatio.models.onnx.graph import FLOAT
+from damnatio.support.errors import DamnatioError
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, ModelProto, NodeProto, TensorProto
+
+NAME = "damnatio.gate"
+OWN = f"{NAME}."
+"""begins every name of the gate in a graph"""
+RAW = f"{OWN}raw"
+"""the value that was the output"""
+OLDEST = 9
+"""the first version of ONNX's operators that has `Where`"""
+CLIP_TAKES_INPUTS, REDUCTIONS_TAKE_AXES = 11, 18
+"""the versions from which these operators take as inputs what were attributes before"""
+CHANGED = "holds a gate that damnatio did not write, or that was changed since"
+
+
+def opset_of(model: "ModelProto") -> int:
+    return int(next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")))
+
+
+def append_gate(model: "ModelProto", gate: Gate) -> None:
+    """Put the gate behind the graph, which has none yet."""
+    output = model.graph.output[0].name
+    version = opset_of(model)
+    if version < OLDEST:
+        raise DamnatioError(
+            f"The ONNX graph uses version {version} of the operators, and a gate needs {OLDEST} or later: convert it "
+            "with onnx.version_converter first."
+        )
+    if not any(output in node.output for node in model.graph.node):
+        raise DamnatioError(f"The ONNX graph has no node that makes its output {output}.")
+    _rename(model, output, RAW)
+    nodes, stored = _nodes(gate, version, output)
+    model.graph.node.extend(nodes)
+    model.graph.initializer.extend(stored)
+    entry = model.metadata_props.add()
+    entry.key, entry.value = NAME, bytes(gate.tensors()[f"{PREFIX}{RECORD}"].numpy()).decode()
+
+
+def take_gate(model: "ModelProto", path: Path) -> Gate | None:
+    """Take the gate off the graph; None if it has none. A gate that was changed is an error."""
+    texts = [entry.value for entry in model.metadata_props if entry.key == NAME]
+    nodes = [node for node in model.graph.node if _is_own(node)]
+    stored = {tensor.name: tensor for tensor in model.graph.initializer if tensor.name.startswith(OWN)}
+    if not texts and not nodes and not stored:
+        return None
+    gate = _gate_in(texts, stored, path)
+    version, output = opset_of(model), model.graph.output[0].name
+    wanted, tensors = _nodes(gate, version, output)
+    alike = [node.SerializeToString(deterministic=True) for node in nodes] == [
+        node.SerializeToString(deterministic=True) for node in wanted
+    ]
+    if not alike or not _equal(stored, {tensor.name: tensor for tensor in tensors}):
+        raise DamnatioError(f"{path} {CHANGED}: its nodes are not those of its record.")
+    for node in nodes:
+        model.graph.node.remove(node)
+    for tensor in stored.values():
+        model.graph.initializer.remove(tensor)
+    for entry in [entry for entry in model.metadata_props if entry.key == NAME]:
+        model.metadata_props.remove(entry)
+    for entry in [entry for entry in model.graph.value_info if entry.name.startswith(OWN)]:
+        model.graph.value_info.remove(entry)
+    makers = [name for node in model.graph.node for name in node.output]
+    read = [name for node in model.graph.node for name in node.input]
+    if RAW not in makers or output in makers or any(name.startswith(OWN) and name != RAW for name in read):
+        raise DamnatioError(f"{path} {CHANGED}: the gate is not the end of the graph.")
+    _rename(model, RAW, output)
+    return gate
+
+
+def gate_alone(gate: Gate, version: int) -> "ModelProto":
+    """A graph of the gate alone: raw vectors in, altered ones out."""
+    from onnx import helper
+
+    nodes, stored = _nodes(gate, version, "out")
+    sides: list[str | int | None] = ["n", gate.directions.shape[1]]
+    ends = [helper.make_tensor_value_info(name, FLOAT, sides) for name in (RAW, "out")]
+    graph = helper.make_graph(nodes, NAME, ends[:1], ends[1:], stored)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", version)], ir_version=8)
+
+
+def probes(gate: Gate, most: int = 32) -> Tensor:
+    """Raw vectors beside the gate, on its ramp and within it, for some of its people. Images of noise never come near
+    anybody."""
+    random = torch.Generator().manual_seed(0)
+    places = torch.linspace(0, len(gate.directions) - 1, min(most, len(gate.directions))).long()
+    centres, offsets = gate.directions[places].cpu(), gate.offsets[places].cpu()
+    across = torch.randn(centres.shape, generator=random)
+    across = F.normalize(across - (across * centres).sum(1, keepdim=True) * centres, dim=1)
+    found = []
+    for share in (-1.0, 0.3, 0.7, 1.5):
+        cosine = (offsets + share * gate.ramp.cpu()).clamp(-1, 1)[:, None]
+        found.append(cosine * centres + (1 - cosine.square()).sqrt() * across)
+    lengths = 1 + 20 * torch.rand(len(found) * len(places), 1, generator=random)
+    return torch.cat(found) * lengths
+
+
+def _nodes(gate: Gate, version: int, output: str) -> "tuple[list[NodeProto], list[TensorProto]]":
+    """The equations of `models/gate.py`, line by line, and the tensors that they read."""
+    dim = gate.directions.shape[1]
+    made = _Nodes(version)
+    for name, tensor in gate.tensors().items():
+        if name != f"{PREFIX}{RECORD}":
+            made.store(name.removeprefix(PREFIX), -tensor if name == f"{PREFIX}offsets" else tensor)
+    made.store("zero", torch.tensor(0.0))
+    made.store("one", torch.tensor(1.0))
+    if version >= REDUCTIONS_TAKE_AXES:
+        made.store("axis", torch.tensor([1]))
+    made.reduce("ReduceL2", "raw", "length")
+    made.add("Div", "raw length", "unit")
+    made.add("Gemm", "unit directions offsets", "heights", transB=1)
+    made.reduce("ReduceMax", "heights", "height")
+    made.add("Div", "height ramp", "slope")
+    made.clip("slope", "opening")
+    made.add("Greater", "opening zero", "inside")
+    made.add("Cast", "inside", "marks", to=FLOAT)
+    made.add("ReduceSum", "marks", "people_inside", keepdims=0)  # a maximum would pass on what is no number
+    made.add("Greater", "people_inside zero", "anybody")
+    hiding = _Nodes(version)
+    hiding.add("Gemm", "unit frequencies phases", "angles", transB=1)
+    hiding.add("Cos", "angles", "waves")
+    hiding.add("Gemm", "waves spread mean", "drawn", transB=1)
+    hiding.reduce("ReduceL2", "drawn", "drawn_length")
+    hiding.add("Div", "drawn drawn_length", "stranger")
+    hiding.add("Sub", "one opening", "rest")
+    hiding.add("Mul", "rest unit", "kept")
+    hiding.add("Mul", "opening stranger", "hidden")
+    hiding.add("Add", "kept hidden", "mixed")
+    hiding.reduce("ReduceL2", "mixed", "mixed_length")
+    hiding.add("Div", "mixed mixed_length", "mixed_unit")
+    hiding.add("Mul", "mixed_unit length", "altered")
+    hiding.add("Where", "inside altered raw", "some_hidden")
+    passing = _Nodes(version)
+    passing.add("Identity", "raw", "all_passed")
+    branches = {"then_branch": hiding.graph("some_hidden", dim), "else_branch": passing.graph("all_passed", dim)}
+    made.add("If", "anybody", "out", output, **branches)
+    return made.nodes, made.stored
+
+
+class _Nodes:
+    """Nodes and stored tensors under the names of the gate, for a version of ONNX's operators."""
+
+    def __init__(self, version: int) -> None:
+        self.version = version
+        self.nodes: list[NodeProto] = []
+        self.stored: list[TensorProto] = []
+
+    def store(self, name: str, tensor: Tensor) -> None:
+        from onnx import numpy_helper
+
+        self.stored.append(numpy_helper.from_array(tensor.detach().cpu().contiguous().numpy(), f"{OWN}{name}"))
+
+    def add(self, kind: str, inputs: str, name: str, output: str = "", **attributes: Any) -> None:
+        """Add a node. `output` is the name of what it makes, if that is not the gate's."""
+        from onnx import helper
+
+        own = f"{OWN}{name}"
+        read = [f"{OWN}{value}" for value in inputs.split()]
+        self.nodes.append(helper.make_node(kind, read, [output or own], name=own, **attributes))
+
+    def graph(self, value: str, dim: int) -> "GraphProto":
+        """The nodes as a branch that makes this value. It reads the tensors of the graph around it."""
+        from onnx import helper
+
+        entry = helper.make_tensor_value_info(f"{OWN}{value}", FLOAT, [None, dim])
+        return helper.make_graph(self.nodes, f"{OWN}{value}", [], [entry])
+
+    def reduce(self, kind: str, value: str, name: str) -> None:
+        """Reduce the second axis to one place."""
+        if self.version < REDUCTIONS_TAKE_AXES:
+            self.add(kind, value, name, axes=[1], keepdims=1)
+            return
+        self.add(kind, f"{value} axis", name, keepdims=1)
+
+    def clip(self, value: str, name: str) -> None:
+        if self.version < CLIP_TAKES_INPUTS:
+            self.add("Clip", value, name, min=0.0, max=1.0)
+        else:
+            self.add("Clip", f"{value} zero one", name)
+
+
+def _gate_in(texts: list[str], stored: "dict[str, TensorProto]", path: Path) -> Gate:
+    """The gate of the stored tensors and the record of a file."""
+    from onnx import numpy_helper
+
+    if len(texts) != 1:
+        raise DamnatioError(f"{path} {CHANGED}: it has {len(texts)} records in its metadata, where one is expected.")
+    tensors = {f"{PREFIX}{RECORD}": torch.frombuffer(bytearray(texts[0].encode()) or bytearray(1), dtype=torch.uint8)}
+    for name in [name for name in TENSORS if name != RECORD]:
+        if (tensor := stored.get(f"{OWN}{name}")) is not None:
+            try:
+                values = torch.from_numpy(numpy_helper.to_array(tensor).copy())
+            except (ValueError, TypeError) as error:
+                raise DamnatioError(f"{path} {CHANGED}: its tensor {name} cannot be read.") from error
+            tensors[f"{PREFIX}{name}"] = -values if name == "offsets" and values.is_floating_point() else values
+    return Gate.read(tensors, path)
+
+
+def _is_own(node: "NodeProto") -> bool:
+    return any(name.startswith(OWN) for name in (node.name, *(name for name in node.output if name != RAW)))
+
+
+def _equal(stored: "dict[str, TensorProto]", wanted: "dict[str, TensorProto]") -> bool:
+    from onnx import numpy_helper
+
+    if stored.keys() != wanted.keys():
+        return False
+    for name, tensor in stored.items():
+        try:
+            ours, theirs = numpy_helper.to_array(wanted[name]), numpy_helper.to_array(tensor)
+        except (ValueError, TypeError):
+            return False
+        if ours.dtype != theirs.dtype or ours.shape != theirs.shape or ours.tobytes() != theirs.tobytes():
+            return False
+    return True
+
+
+def _rename(model: "ModelProto", old: str, new: str) -> None:
+    """Give a value that nodes make another name, wherever it is made or read."""
+    for node in model.graph.node:
+        for names in (node.input, node.output):
+            for place, name in enumerate(names):
+                if name == old:
+                    names[place] = new
