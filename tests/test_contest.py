@@ -13,7 +13,7 @@ from damnatio.partitions import FORGET, TEST
 from damnatio.support.errors import DamnatioError
 from tests.conftest import TINY
 
-SMALL = World(recipe="demo", steps=3, retain=16, common=("partitions.distractors=0",), tuning=())
+SMALL = World(recipe="demo", usual=144, steps=3, retain=16, common=("partitions.distractors=0",), tuning=())
 OVERRIDES = [
     *(setting for setting in TINY if not setting.startswith("partitions.distractors")),
     "partitions.scales={S1: 3}",

@@ -71,6 +71,8 @@ class World:
     """Where a contest is held: a recipe, the size of its draws and the budget."""
 
     recipe: str
+    usual: int
+    """image-gradients of a method in the recipe's own run, whose results are in results/"""
     steps: int
     retain: int
     """retain images per step"""
@@ -86,6 +88,7 @@ class World:
 WORLDS = {
     "demo": World(
         recipe="demo",
+        usual=2 * 93 * (128 + 64),
         steps=120,
         retain=64,
         common=("partitions.scales={S1: 10}", "partitions.distractors=0"),
@@ -93,6 +96,7 @@ WORLDS = {
     ),
     "lfw": World(
         recipe="lfw-mobilefacenet",
+        usual=8 * 24 * (128 + 64),
         steps=80,
         retain=32,
         common=("partitions.test=600", "partitions.development=1500", "partitions.distractors=0"),

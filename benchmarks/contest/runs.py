@@ -19,8 +19,9 @@ from contest.rules import PEOPLE, PHOTOGRAPHS, SCALE, Contestant
 from contest.worlds import Draw, Place, fresh
 from damnatio.embedding import FILE, in_float64, load_embeddings, save_embeddings
 from damnatio.evaluation.legacy import Embedded
-from damnatio.evaluation.measuring import ORIGINAL, Result, measure, reference_of, table_of, write
+from damnatio.evaluation.measuring import ORIGINAL, measure, reference_of, table_of, write
 from damnatio.evaluation.protocol import compare
+from damnatio.evaluation.rates import Result
 from damnatio.forgetting.closed_form import alter, mapped
 from damnatio.forgetting.fine_tuning import forgetting_job
 from damnatio.methods import METHODS

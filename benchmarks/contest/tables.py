@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from contest.holding import Contest, Entry, Tried
-from contest.rules import FORGETTING, RECOGNITION, REPORTED, TUNING
+from contest.rules import FORGETTING, RECOGNITION, REPORTED, TUNING, WORLDS
 from contest.runs import Run, value_of
 from damnatio.evaluation.measuring import ORIGINAL
 from damnatio.support.files import atomic_file, write_atomically
@@ -156,10 +156,18 @@ def table(runs: Sequence[dict[str, str]], world: str) -> str:
         "new, averaged), except where a column says 1e-4.",
         "Bystanders: people like the forgotten who are not to be forgotten, on single photographs.",
         "Old templates: enrolled under f\\*, probes under f, at the threshold of f\\*.",
-        "Seconds: of one processor thread, for forgetting alone.",
+        f"Seconds: of one processor thread, for forgetting alone. {budget(world)}",
         f"Code at {', '.join(commits)}.",
     )
     return f"**The contest: {WHERE[world]}**\n\n{_markdown(lines)}\n\n{' '.join(sentences)}\n"
+
+
+def budget(world: str) -> str:
+    rules = WORLDS[world]
+    return (
+        f"The budget of {rules.gradients():,} image-gradients is {rules.gradients() / rules.usual:.0%} of that in "
+        f"[the recipe's own run](../{rules.recipe}/rates.md): methods that fine-tune may reach more with more."
+    )
 
 
 def tried(runs: Sequence[dict[str, str]]) -> str:
