@@ -2,9 +2,9 @@
 
 usage: python benchmarks/gate.py [--people N ...] [--batches B ...] [--threads T ...] [--rounds R]
 
-The network and the gates run in turn in one process, each with its own images, and a share is the ratio of two medians
-of processor time: a neighbour on the machine takes wall time, not processor time. A gate runs on its own. The time of
-an empty graph is taken off, since in a deployed file the gate is part of a graph that is called anyway.
+The network and the gates run in turn in one process, each gate after a pass of the network. A share is the ratio of two
+medians of processor time: a neighbour on the machine takes wall time, not processor time. A gate runs on its own. The
+time of an empty graph is taken off, since in a deployed file the gate is part of a graph that is called anyway.
 `nobody`: no image is of a person in the gate, as nearly always; `somebody`: all are.
 """
 
@@ -31,7 +31,7 @@ from damnatio.models.statistics import Tail
 from damnatio.models.store import new_backbone
 
 DIM, WAVES, SIDE, OPSET = 512, 2048, 112, 18
-EMPTY = "empty"
+FORWARD, EMPTY = "forward", "empty"
 TARGET, PEOPLE = 0.02, 1_000
 """the most that a gate of so many people may cost"""
 
@@ -72,15 +72,17 @@ def session(content: bytes, threads: int) -> Callable[[Tensor], Any]:
     return lambda x: found.run(None, {name: x.numpy()})
 
 
-def medians(runs: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    """The processor time of each, run in turn; the first round does not count."""
-    times: dict[str, list[float]] = {name: [] for name in runs}
+def medians(forward: Callable[[], Any], runs: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
+    """The processor time of the forward pass and of each run, in turn. Each run follows a forward pass, which leaves
+    its own data in the caches of the processor. The first round does not count."""
+    times: dict[str, list[float]] = {FORWARD: [], **{name: [] for name in runs}}
     for _ in range(rounds + 1):
         for name, run in runs.items():
-            started = time.process_time()
-            run()
-            times[name].append(time.process_time() - started)
-    return {name: statistics.median(found[1:]) for name, found in times.items()}
+            for timed, call in ((FORWARD, forward), (name, run)):
+                started = time.process_time()
+                call()
+                times[timed].append(time.process_time() - started)
+    return {name: statistics.median(found[len(found) // (rounds + 1) :]) for name, found in times.items()}
 
 
 def main() -> None:
@@ -111,14 +113,14 @@ def main() -> None:
             for batch in o.batches:
                 x = torch.rand(batch, 3, SIDE, SIDE, generator=random)
                 raw = torch.randn(batch, DIM, generator=random)
-                runs: dict[str, Callable[[], Any]] = {"forward": partial(forward, x), EMPTY: partial(empty, raw)}
+                runs: dict[str, Callable[[], Any]] = {EMPTY: partial(empty, raw)}
                 for people, gate in gated.items():
                     inside = gates[people].directions[torch.arange(batch) % people] * 9
                     runs[f"{people} nobody"] = partial(gate, raw)
                     runs[f"{people} somebody"] = partial(gate, inside)
                 with torch.inference_mode():
-                    found = medians(runs, o.rounds if batch == 1 else max(3, o.rounds // 4))
-                call, whole = found.pop(EMPTY), found.pop("forward")
+                    found = medians(partial(forward, x), runs, o.rounds if batch == 1 else max(3, o.rounds // 4))
+                call, whole = found.pop(EMPTY), found.pop(FORWARD)
                 shares = {name: (seconds - call) / whole for name, seconds in found.items()}
                 cells = "".join(
                     f"{100 * shares[f'{k} nobody']:>9.2f} % {100 * shares[f'{k} somebody']:>6.2f} %" for k in o.people
@@ -126,9 +128,11 @@ def main() -> None:
                 label = f"{runtime:<12} {threads:>7} {batch:>5}"
                 print(f"{label} {1e3 * whole:>7.1f} ms   {cells}", flush=True)
                 ratios |= {f"{runtime}, {threads} threads, batch {batch}, {k}": v for k, v in shares.items()}
-    judged = [v for k, v in ratios.items() if k.endswith(f" {PEOPLE} nobody")]
-    if judged:
-        print(f"\n{PEOPLE:,} people cost at most {100 * max(judged):.2f} % (target: {100 * TARGET:.0f} %)")
+    for runtime in ("onnxruntime", "torch"):
+        judged = [v for k, v in ratios.items() if k.startswith(runtime) and k.endswith(f" {PEOPLE} nobody")]
+        if judged:
+            worst = f"{PEOPLE:,} people cost at most {100 * max(judged):.2f} %"
+            print(f"\n{runtime}: {worst} (target: {100 * TARGET:.0f} %)")
     history.append("gate", ratios, dim=DIM, waves=WAVES, network="mobilefacenet", rounds=o.rounds)
 
 

@@ -1,9 +1,10 @@
 """Copy the tables and figures of a finished run here, with the recipe and the command that made them; write the short
-table `summary.md` from its results; and put into the README what it shows. Photographs are never copied: of a run on
-real faces, figures that show faces stay where they are.
+table `summary.md` from its results; and put into the documents what they show. Photographs are never copied: of a run
+on real faces, figures that show faces stay where they are.
 
 usage: python results/collect.py runs/demo results/demo
-       python results/collect.py results/demo               the summary and the README again, from results already here
+       python results/collect.py results/demo               the summary and the documents again, from these results
+       python results/collect.py                            only the documents
 """
 
 import csv
@@ -112,25 +113,29 @@ def _operating_point(rows: list[dict[str, str]]) -> str:
     return min(enough, key=float) if enough else max(errors, key=float)
 
 
-def show_in_readme() -> None:
-    readme = ROOT / "README.md"
-    text = re.sub(
-        r"(<!-- from (\S+) -->\n).*?(<!-- end -->)",
-        lambda match: match[1] + (ROOT / match[2]).read_text().strip() + "\n" + match[3],
-        readme.read_text(),
-        flags=re.DOTALL,
-    )
-    readme.write_text(text)
+def show_in_documents() -> None:
+    """Put the files that the documents name between their marks."""
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
+        text = re.sub(
+            r"(<!-- from (\S+) -->\n).*?(<!-- end -->)",
+            lambda match: match[1] + (ROOT / match[2]).read_text().strip() + "\n" + match[3],
+            page.read_text(),
+            flags=re.DOTALL,
+        )
+        page.write_text(text)
 
 
 def main(*folders: Path) -> None:
+    if not folders:
+        show_in_documents()
+        return
     target = folders[-1]
     if len(folders) == 2:
         collect(folders[0], target)
     (target / "summary.md").write_text(summary(target / "results.csv"))
     if (target / OTHER).exists():
         (target / OTHER).with_suffix(".md").write_text(other_processor(target))
-    show_in_readme()
+    show_in_documents()
     print(f"{len(list(target.iterdir()))} files in {target}")
 
 

@@ -1,7 +1,6 @@
 """What the documents show is what the code does."""
 
 import re
-import shutil
 import subprocess
 import sys
 import zipfile
@@ -18,6 +17,7 @@ from damnatio.cli.main import main, parser
 from damnatio.faces import SOURCES
 from damnatio.methods import METHODS
 from damnatio.recipe.files import configs, load
+from tests.erasure import world
 
 ROOT = Path(__file__).resolve().parents[1]
 COMMAND = re.compile(r"^(?:\.venv/bin/)?damnatio ([^\n#]+)", flags=re.MULTILINE)
@@ -154,9 +154,10 @@ def test_the_first_screen_of_the_readme_has_one_small_table() -> None:
     assert len(screen.splitlines()) <= 50
 
 
-def test_the_readme_shows_the_tables_of_the_committed_run() -> None:
-    """No number in the README is typed: its tables are those under results/, which a run made."""
-    text = (ROOT / "README.md").read_text()
+@pytest.mark.parametrize("page", ["README.md", "docs/gate-and-scatter.md"])
+def test_a_document_shows_the_tables_of_committed_runs(page: str) -> None:
+    """No number in them is typed: their tables are those under results/, which a run made."""
+    text = (ROOT / page).read_text()
     shown = re.findall(r"<!-- from (\S+) -->\n(.*?)<!-- end -->", text, flags=re.DOTALL)
     assert shown
     for path, content in shown:
@@ -199,24 +200,20 @@ def test_the_parts_of_the_architecture_run_as_written(
 
 @pytest.mark.cli
 def test_the_python_of_the_guide_runs_as_written(
-    tmp_path: Path, tiny: list[str], face_folder: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, tiny: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = [word for word in tiny if word != "--set"]
-    small = ["forget.batch=32", "forget.epochs=1", "evaluate.operating_points=[0.1]", "evaluate.replicates=20"]
+    small = ["evaluate.operating_points=[0.1]", "evaluate.replicates=20"]
     fewer = {
         'overrides=["forget.methods=[HD, OF]"]': f"overrides={settings!r}",
         'out="erasure"': f'out="erasure", overrides={small!r}',
     }
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "people").mkdir()
-    for name in ("person00", "person01", "person02"):
-        shutil.move(face_folder / name, tmp_path / "people" / name)
-    shutil.move(face_folder, tmp_path / "retain")
+    world.write_model(tmp_path / "model")
+    world.write_people(tmp_path / "people", range(3))
+    world.write_people(tmp_path / "retain", range(100, 160), photographs=4)
     names: dict[str, Any] = {}
     for code in marked("docs/python.md"):
-        if "erase(" in code:  # the model to erase from: the f* of the run above
-            (original,) = (tmp_path / "runs/two-methods").glob("4-train/original-*")
-            shutil.copytree(original, tmp_path / "model", ignore=shutil.ignore_patterns("head.safetensors"))
         small_code = code
         for written, smaller in fewer.items():
             small_code = small_code.replace(written, smaller)
@@ -226,3 +223,4 @@ def test_the_python_of_the_guide_runs_as_written(
     assert names["embeddings"].shape == (4, 32)
     assert (tmp_path / "altered.safetensors.card.json").exists()
     assert all(file.exists() for file in names["erased"].files)
+    assert names["erased"].complete

@@ -1,7 +1,7 @@
 """Damnatio makes a face recognition model forget chosen people, and measures it.
 
-Five functions do what the command line does: `run`, `erase`, `evaluate`, `load_model` and `export`. They import what
-they need when they are called: `import damnatio` must not import torch.
+Six functions do what the command line does: `run`, `erase`, `hidden`, `evaluate`, `load_model` and `export`. They
+import what they need when they are called: `import damnatio` must not import torch.
 """
 
 import os
@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from torch import nn
 
-    from damnatio.erasure.erase import Erased
+    from damnatio.erasure.erase import Erased, HiddenPerson
     from damnatio.evaluation.rates import Result
     from damnatio.models.card import Card
 
-__all__ = ["erase", "evaluate", "export", "load_model", "run"]
+__all__ = ["erase", "evaluate", "export", "hidden", "load_model", "run"]
 
 # OpenMP reads this when torch is loaded, so it stands where nothing has loaded torch yet. By default its threads spin
 # while they wait for each other, and a run slows down several times where another process takes one of its cores.
@@ -57,37 +57,57 @@ def run(
 
 def erase(
     model: AnyPath,
-    people: AnyPath,
-    retain: AnyPath,
+    people: AnyPath | None = None,
+    retain: AnyPath | None = None,
     *,
     out: AnyPath,
-    method: str = "HD",
+    method: str = "GS",
+    gallery: AnyPath | None = None,
+    bystanders: AnyPath | None = None,
     development: AnyPath | None = None,
     test: AnyPath | None = None,
+    strangers: float = 1e-4,
+    goal: float = 0.9,
+    restore: Sequence[str] = (),
+    keep_work: bool = False,
     freeze: str = "",
     resize: bool = False,
     overrides: Sequence[str] = (),
     say: Say | None = None,
 ) -> "Erased":
-    """Make a model forget people, measure it before and after, and write it into `out` in the format it came in.
+    """Make a model forget people, and write it into `out` in the format it came in, with a record of what was done.
 
-    The arguments are those of `damnatio erase MODEL PEOPLE RETAIN`.
+    The arguments are those of `damnatio erase MODEL PEOPLE RETAIN`. `complete` of the result says whether everybody
+    asked for was forgotten.
     """
     from damnatio.erasure.erase import erase as carry_out
 
     return carry_out(
         _path(model),
-        _path(people),
-        _path(retain),
+        _path_or_none(people),
+        _path_or_none(retain),
         out=_path(out),
         method=method,
-        development=None if development is None else _path(development),
-        test=None if test is None else _path(test),
+        gallery=_path_or_none(gallery),
+        bystanders=_path_or_none(bystanders),
+        development=_path_or_none(development),
+        test=_path_or_none(test),
+        strangers=strangers,
+        goal=goal,
+        restore=restore,
+        keep_work=keep_work,
         freeze=freeze,
         resize=resize,
         overrides=overrides,
         say=say or _silent,
     )
+
+
+def hidden(model: AnyPath) -> "list[HiddenPerson]":
+    """The people whom a model hides, by pseudonym, as `damnatio erase MODEL --list` shows them."""
+    from damnatio.erasure.erase import hidden as listed
+
+    return listed(_path(model))
 
 
 def evaluate(
@@ -136,6 +156,10 @@ def export(module: "nn.Module", card: "Card", path: AnyPath) -> "Card":
 
 def _path(path: AnyPath) -> Path:
     return Path(path).expanduser()
+
+
+def _path_or_none(path: AnyPath | None) -> Path | None:
+    return None if path is None else _path(path)
 
 
 def _silent(line: str) -> None:

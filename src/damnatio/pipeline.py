@@ -263,8 +263,9 @@ class Pipeline:
         del keyed["embed_batch"]
         return self._stage("7-evaluate", f"{scale}-{variant}", keyed, inputs, build)
 
-    def report(self) -> Path:
-        """The report on every model whose evaluation for this recipe is finished, now or in an earlier call."""
+    def report(self, *, faces_shown: bool = True) -> Path:
+        """The report on every model whose evaluation for this recipe is finished, now or in an earlier call. Without
+        `faces_shown` no figure shows a photograph."""
         forget = self.recipe.forget
         asked = [(scale, variant) for scale in forget.scales for variant in (ORIGINAL, *forget.methods)]
         found = {model: self.evaluation(*model) for model in asked}
@@ -272,14 +273,17 @@ class Pipeline:
         recipe = self.reported
         models = [(scale, variant) for scale in recipe.forget.scales for variant in (ORIGINAL, *recipe.forget.methods)]
         models = [model for model in models if model in found]
-        inputs = {"partitions": self.partitions(), "examples": self.examples()}
+        inputs = {"partitions": self.partitions()}
+        if faces_shown:
+            inputs["examples"] = self.examples()
         inputs |= {f"{scale}-{variant}": found[scale, variant] for scale, variant in models}
 
         def build(folder: Path) -> None:
             from damnatio.reporting.report import Evaluated, write_report
 
             evaluated = [Evaluated(scale, variant, inputs[f"{scale}-{variant}"].path) for scale, variant in models]
-            write_report(recipe, inputs["partitions"].path, inputs["examples"].path, evaluated, folder)
+            examples = inputs["examples"].path if faces_shown else None
+            write_report(recipe, inputs["partitions"].path, examples, evaluated, folder)
 
         code = behind(build)
         for variant in recipe.forget.methods:  # the page says which methods are reconstructions, and draws some of them

@@ -108,3 +108,14 @@ def test_fingerprint_follows_every_pool(tmp_path: Path, face_folder: Path) -> No
     assert before == collection(people=a, retain=b).fingerprint()
     (b / "person01/0.png").unlink()
     assert before != collection(people=a, retain=b).fingerprint()
+
+
+def test_names_of_a_pool_that_is_set_apart_say_nothing_about_other_pools(tmp_path: Path, face_folder: Path) -> None:
+    a, b = some(face_folder, tmp_path / "a", 0, 1), some(face_folder, tmp_path / "b", 0)
+    settings = Collection.Settings(source="collection", pools={"people": b, "retain": a}, apart=["people"], size=32)
+    source = Collection(settings)
+    table = source.index()
+    pairs = set(zip(table["pool"], table["identity"], strict=True))
+    assert pairs == {("people", "people/person00"), ("retain", "person00"), ("retain", "person01")}
+    assert source.skipped == []
+    assert len(source.read(table)) == len(table) == 21

@@ -484,3 +484,13 @@ def test_file_of_another_kind_under_the_name_of_an_image_is_read_or_refused(flag
     texture = bytearray(encoded(pixels(), "DDS"))
     texture[80] = flags
     read_or_refused(bytes(texture))
+
+
+def test_folder_of_nobody_is_named(tmp_path: Path) -> None:
+    """Whoever asks for a person must learn that there is no image of them."""
+    root = written(tmp_path / "faces", {"anna/1.png": png(), "bert/notes.txt": b"", "loose.txt": b"", ".git/x": b""})
+    (root / "carl").mkdir()
+    _, skipped, _ = collected(root, tmp_path / "out")
+    assert [tuple(row.values()) for row in skipped.rows()] == [
+        (name, name, "a folder without images") for name in ("bert", "carl")
+    ]

@@ -7,22 +7,40 @@ from damnatio.cli.arguments import Verbs, folder
 from damnatio.cli.stages import say, show_report
 
 DESCRIPTION = (
-    "Make a model in service forget people, and measure it before and after. Each source of faces is a folder of "
-    "people, a manifest, a .rec, or .tar shards. The altered model is written in the format it came in, with its card; "
-    "the report on both models lies in OUT/run/report."
+    "Make a model in service forget people. Each source of faces is a folder of people, a manifest, a .rec, or .tar "
+    "shards. OUT gets the altered model in the format it came in, with its card; erasure.html and erasure.json, which "
+    "say for each person what happened; and with RETAIN a report on the model before and after. Exit code 0: everyone "
+    "asked for was forgotten; 3: not everyone; 2: nothing was done."
 )
+INCOMPLETE = 3
 
 
 def add(verbs: "Verbs[argparse.ArgumentParser]") -> None:
     verb = verbs.add_parser("erase", help="erase people from a model of your own", description=DESCRIPTION)
     verb.add_argument("model", type=Path, metavar="MODEL", help="an .onnx, .pth or .safetensors, or a model folder")
-    verb.add_argument("people", type=Path, metavar="PEOPLE", help="faces of the people to forget")
-    verb.add_argument("retain", type=Path, metavar="RETAIN", help="faces of people who must stay recognised")
+    verb.add_argument("people", type=Path, nargs="?", metavar="PEOPLE", help="faces of the people to forget")
+    retain = "faces of people who must stay recognised; GS needs none, and measures with them"
+    verb.add_argument("retain", type=Path, nargs="?", metavar="RETAIN", help=retain)
     out = Path("erasure")
-    verb.add_argument("--out", type=folder, default=out, metavar="OUT", help="where everything is written (erasure)")
-    verb.add_argument("--method", default="HD", help="one of `damnatio ls methods` (HD)")
+    verb.add_argument("--out", type=folder, default=out, metavar="OUT", help="a new folder for everything (erasure)")
+    verb.add_argument("--method", default="", help="one of `damnatio ls methods` (GS)")
+    burn_in = "train the network to forget, so that the file holds no template (--method BI)"
+    verb.add_argument("--burn-in", action="store_true", help=burn_in)
+    gallery = "templates of people to spare: an .npz of `embeddings` [n, d] and `names` [n]"
+    verb.add_argument("--gallery", type=Path, metavar="FILE", help=gallery)
+    bystanders = "people like the forgotten who must stay recognised: spared, and measured apart"
+    verb.add_argument("--bystanders", type=Path, metavar="SOURCE", help=bystanders)
     verb.add_argument("--development", type=Path, metavar="SOURCE", help="strangers to calibrate on (split off RETAIN)")
     verb.add_argument("--test", type=Path, metavar="SOURCE", help="strangers to measure on (split off RETAIN)")
+    strangers = "GS: the share of strangers that all people's gates may catch together (0.0001)"
+    verb.add_argument("--strangers", type=float, default=1e-4, metavar="SHARE", help=strangers)
+    goal = "the share of a person's new photographs that must be lost (0.9)"
+    verb.add_argument("--goal", type=float, default=0.9, metavar="SHARE", help=goal)
+    verb.add_argument("--list", action="store_true", help="list the people whom MODEL hides, by pseudonym")
+    restore = "write MODEL without this person; may be repeated"
+    verb.add_argument("--restore", action="append", default=[], metavar="PSEUDONYM", help=restore)
+    keep = "keep the working folder OUT/work, with pixels and embeddings of the people, for research"
+    verb.add_argument("--keep-work", action="store_true", help=keep)
     freeze = "train only what follows this cut point; none: train all (on a GPU all, else the end of the network)"
     verb.add_argument("--freeze", metavar="POINT", default="", help=freeze)
     verb.add_argument("--resize", action="store_true", help="bring square faces of another size to the model's")
@@ -33,7 +51,10 @@ def add(verbs: "Verbs[argparse.ArgumentParser]") -> None:
 
 
 def _erase(options: argparse.Namespace) -> int:
-    print(f"damnatio erase: {options.people} from {options.model}", flush=True)  # torch takes seconds to import
+    what = "people hidden in" if options.list else f"{options.people or ', '.join(options.restore) or 'nobody'} from"
+    print(f"damnatio erase: {what} {options.model}", flush=True)  # torch takes seconds to import
+    if options.list:
+        return _list(options)
     from damnatio.erasure.erase import erase
 
     done = erase(
@@ -41,15 +62,48 @@ def _erase(options: argparse.Namespace) -> int:
         options.people,
         options.retain,
         out=options.out,
-        method=options.method,
+        method=_method(options),
+        gallery=options.gallery,
+        bystanders=options.bystanders,
         development=options.development,
         test=options.test,
+        strangers=options.strangers,
+        goal=options.goal,
+        restore=options.restore,
+        keep_work=options.keep_work,
         freeze=options.freeze,
         resize=options.resize,
         overrides=options.set,
         say=say,
     )
-    show_report(done.recipe, done.report)
+    if done.recipe is not None and done.report is not None:
+        show_report(done.recipe, done.report)
     for file in done.files:
         print(f"Altered model: {file}")
+    print(f"Record: {done.page}")
+    print(done.record.verdict)
+    return 0 if done.complete else INCOMPLETE
+
+
+def _method(options: argparse.Namespace) -> str:
+    from damnatio.erasure.request import BURN_IN, GATE_AND_SCATTER
+    from damnatio.support.errors import DamnatioError
+
+    if options.burn_in and options.method not in ("", BURN_IN):
+        raise DamnatioError(f"--burn-in is the method {BURN_IN}, and --method says {options.method}: leave one out.")
+    return BURN_IN if options.burn_in else str(options.method or GATE_AND_SCATTER)
+
+
+def _list(options: argparse.Namespace) -> int:
+    from damnatio.erasure.erase import hidden
+
+    settings = [override for override in options.set if override.startswith(("model.", "plugins="))]
+    found = hidden(options.model, settings)
+    if not found:
+        print("It hides nobody.")
+        return 0
+    print(f"{'pseudonym':<16}{'photographs':>12}{'cones':>7}{'begin at':>10}{'new photographs hidden':>24}")
+    for person in found:
+        begins = ", ".join(f"{offset:.3f}" for offset in person.begins)
+        print(f"{person.pseudonym:<16}{person.photographs:>12}{person.cones:>7}{begins:>10}{person.caught:>24.1%}")
     return 0

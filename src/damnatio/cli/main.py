@@ -21,7 +21,7 @@ examples:
   damnatio train demo                                 one stage, on what the earlier ones left
   damnatio faces --sheet sheet.png                    look at the faces
   damnatio faces /data/train.rec --sheet sheet.png    and at your own
-  damnatio erase model.onnx ~/people ~/retain         erase people from a model in service
+  damnatio erase model.onnx ~/people                  erase people from a model in service
   damnatio recheck runs/demo                          every number again, from the stored embeddings
   damnatio findings runs/demo                         the paper's findings, judged on a run
   damnatio benchmark MODEL ~/lfw                      ten-fold accuracy, retrieval and CMC of one model

@@ -1,7 +1,8 @@
 """Several sources as one. Each is a pool with a name; the column `pool` says which pool an image comes from.
 
 An identity keeps its own name, and that name is in one pool only: the images of an identity that an earlier pool has
-are skipped. So a name is one person throughout the table. The name of an image begins with its pool
+are skipped. So a name is one person throughout the table. Where names of a pool say nothing about other pools, such as
+numbers, the pool is set `apart`: its identities are called `people/Ann`. The name of an image begins with its pool
 (`people/Ann/1.jpg`), because two pools may hold files of the same name.
 """
 
@@ -31,6 +32,9 @@ class Collection(FaceSource):
         pools: dict[PoolName, Path] = Field(
             min_length=1, description="the path of each pool by its name; earlier pools have precedence"
         )
+        apart: list[PoolName] | None = Field(
+            None, description="pools whose names are their own: `Ann` there and in another pool are two people"
+        )
 
     def __init__(self, settings: Any) -> None:
         super().__init__(settings)
@@ -49,8 +53,11 @@ class Collection(FaceSource):
         for pool, source in self._pools.items():
             source.skipped.clear()
             table = source.index()
+            before = f"{pool}/" if pool in (self.settings.apart or []) else ""
             for image, identity, reason in source.skipped:
-                self.skip(f"{pool}/{image}", reason, identity)
+                self.skip(f"{pool}/{image}", reason, f"{before}{identity}" if identity else "")
+            if before:
+                table = table.with_columns(identity=[f"{before}{identity}" for identity in table["identity"]])
             twice = np.array([identity in pool_of for identity in table["identity"]], bool)
             for image, identity in zip(table["image"][twice], table["identity"][twice], strict=True):
                 self.skip(f"{pool}/{image}", f"{identity} is in {pool_of[identity]}", identity)

@@ -13,6 +13,8 @@ from damnatio.faces.decoding import ENDINGS, EncodedSettings, EncodedSource, ima
 from damnatio.support.errors import DamnatioError
 from damnatio.support.tables import Table
 
+EMPTY = "a folder without images"
+
 
 @SOURCES.register("folder")
 class Folder(EncodedSource):
@@ -48,8 +50,10 @@ class Folder(EncodedSource):
     def content(self, row: Mapping[str, Any]) -> bytes:
         return image_file(Path(self._root, row["image"]))
 
-    def _files(self, skip: Callable[[str, str], None] = lambda name, reason: None) -> Iterator[tuple[str, str]]:
-        """(identity, image name) of every image, in a fixed order; `skip` gets the folders that cannot be read."""
+    def _files(
+        self, skip: Callable[[str, str, str], None] = lambda name, reason, identity: None
+    ) -> Iterator[tuple[str, str]]:
+        """(identity, image name) of every image, in a fixed order; `skip` gets the folders that give no image."""
         root, found = self._root, False
         try:
             people = sorted(os.listdir(root))
@@ -60,8 +64,13 @@ class Folder(EncodedSource):
                 inside = os.stat(root / identity)
                 files = sorted(os.listdir(root / identity)) if stat.S_ISDIR(inside.st_mode) else []
             except OSError as error:
-                skip(os.fsencode(identity).decode(errors="replace"), error.strerror or "not readable")
+                name = os.fsencode(identity).decode(errors="replace")
+                skip(name, error.strerror or "not readable", name)
                 continue
+            images = any(os.path.splitext(file)[1].lower() in ENDINGS for file in files)
+            if stat.S_ISDIR(inside.st_mode) and not images and not identity.startswith("."):
+                name = os.fsencode(identity).decode(errors="replace")
+                skip(name, EMPTY, name)
             for file in files:
                 if os.path.splitext(file)[1].lower() in ENDINGS:
                     found = True

@@ -257,10 +257,12 @@ def _cone(direction: Units, strangers: Strangers | None, statistics: Statistics)
 
 def _expected(own: Units, photographs: int, at: float, statistics: Statistics) -> float:
     """The share of new photographs that reach a score: that of the person's own, held out, and the model's statistics
-    with the weight of a few more."""
+    with the weight of a few more. A photograph that is held out meets a prototype of one photograph fewer than a new
+    one will, which makes a difference where there are two or three."""
     if len(own) < 2:
         return statistics.caught(at, photographs)
-    caught = int(np.count_nonzero(own >= at))
+    nearer = statistics.score(photographs) / statistics.score(photographs - 1)
+    caught = int(np.count_nonzero(own * nearer >= at))
     return (caught + PRIOR * statistics.caught(at, photographs)) / (len(own) + PRIOR)
 
 

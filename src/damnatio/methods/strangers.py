@@ -75,11 +75,10 @@ def statistics_of(strangers: Strangers, source: str) -> Statistics:
     of forgotten people, and each prototype's scores are counted in deviations from their own mean."""
     units, codes = strangers.few
     groups = list(groups_of(codes))
-    scores: list[Units] = []
-    for place in _evenly(len(groups), PROTOTYPES):
-        to_others = units[codes != codes[groups[place][0]]] @ mean_direction(units[groups[place]])
-        scores.append((to_others - to_others.mean()) / to_others.std())
-    z = np.concatenate(scores)
+    chosen = [groups[place] for place in _evenly(len(groups), PROTOTYPES)]
+    to_all = np.stack([mean_direction(units[group]) for group in chosen]) @ units.T
+    to_others = [np.delete(scores, group) for scores, group in zip(to_all, chosen, strict=True)]
+    z = np.concatenate([(scores - scores.mean()) / scores.std() for scores in to_others])
     at = float(np.quantile(z, 1 - SHARE))
     mean, deviation = _across_people(units, groups)
     pairs = [(units[g] @ units[g].T)[np.triu_indices(len(g), 1)] for g in groups if len(g) > 1]

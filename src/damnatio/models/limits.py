@@ -13,10 +13,11 @@ def limits_of(model: nn.Module) -> list[str]:
     record = gate.record
     people, cones = len(record.people), len(record.cones)
     several = f" in {cones:,} vectors" if cones > people else ""
+    parts = " Of a person with several vectors, each is that of a part of the photographs." if cones > people else ""
     return [
         f"The file keeps a suppression template per person, {people:,} in all{several}, by which it knows whom to hide."
         " A template is the mean direction of the photographs used: its cosine to the person's own template, made of "
-        "the same photographs, is 1.",
+        "the same photographs, is 1." + parts,
         "Whoever holds the file can cut the gate off, and has the network as it was before. Where that must not be, "
         "`damnatio erase --burn-in` changes the network's own weights and leaves no template in the file.",
         f"At most {record.strangers:g} of all strangers are expected to be hidden by mistake, as estimated from "

@@ -49,7 +49,10 @@ def method_of(model: nn.Module, stated: str) -> str:
     behind = ungated(model)[1]
     if behind is None:
         return ""
-    return GATE_AND_SCATTER if isinstance(behind, Gate) else stated
+    if isinstance(behind, Gate):
+        return GATE_AND_SCATTER
+    assert stated, "the card names the method of every other map, or nothing could read it again"
+    return stated
 
 
 def need_no_map(model: nn.Module, purpose: str) -> None:

@@ -42,12 +42,16 @@ class Statistics(Frozen):
         """The score that this share of non-mated comparisons exceeds."""
         return self.nonmated_mean + self.nonmated_deviation * self.tail.z(share)
 
-    def caught(self, at: float, photographs: int) -> float:
-        """The share of one's new images whose score to the mean of so many of one's images is expected to reach `at`.
+    def score(self, photographs: int) -> float:
+        """The expected score of a new image of a person to the mean of so many of their images.
 
         If images of one person have the cosine m on average, a new one has m sqrt(n) / sqrt(1 + (n - 1) m) with the
-        direction of the mean of n. The deviation is taken to be that of single images, a normal one.
+        direction of the mean of n.
         """
         mean = max(self.mated_mean, 1e-6)
-        expected = mean * math.sqrt(photographs / (1 + (photographs - 1) * mean))
-        return 0.5 * math.erfc((at - expected) / (self.mated_deviation * math.sqrt(2)))
+        return mean * math.sqrt(photographs / (1 + (photographs - 1) * mean))
+
+    def caught(self, at: float, photographs: int) -> float:
+        """The share of one's new images whose score to the mean of so many of one's images is expected to reach `at`.
+        The deviation is taken to be that of single images, a normal one."""
+        return 0.5 * math.erfc((at - self.score(photographs)) / (self.mated_deviation * math.sqrt(2)))

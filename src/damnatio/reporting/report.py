@@ -49,11 +49,12 @@ class Evaluated:
 def write_report(
     recipe: Recipe,
     partitions: Path,
-    examples: Path,
+    examples: Path | None,
     evaluated: Sequence[Evaluated],
     folder: Path,
 ) -> None:
-    """Write all of `report/`, from the folders of the partitions, of the example pairs and of the evaluations."""
+    """Write all of `report/`, from the folders of the partitions, of the example pairs and of the evaluations. Without
+    example pairs no figure shows a photograph."""
     results, warnings = long_results(recipe.model.backbone, evaluated)
     results.write_csv(folder / RESULTS)
     warnings.write_csv(folder / WARNINGS)
@@ -83,7 +84,7 @@ def write_report(
     figures.det(drawn, folder)
     caption = "As far down as the development set resolves."
     illustrations.append(Illustration("det", "Rates over the operating range", caption))
-    pairs = load_examples(examples)
+    pairs = load_examples(examples) if examples else []
     if pairs:
         figures.capture_pairs(pairs, recipe.captures.threshold, folder)
         caption = "Pairs of images of one identity, with their pixel distance δ and their similarity s under f*."

@@ -317,6 +317,14 @@ def bypassed(model: onnx.ModelProto) -> None:
     model.graph.node.append(helper.make_node("Identity", [f"{OWN}raw"], ["out"]))
 
 
+def another_output(model: onnx.ModelProto) -> None:
+    model.graph.output.add().CopyFrom(model.graph.output[0])
+
+
+def no_version(model: onnx.ModelProto) -> None:
+    del model.opset_import[:]
+
+
 def halved(model: onnx.ModelProto) -> None:
     tensor = tensor_of(model, "spread")
     tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor).astype(np.float16), tensor.name))
@@ -344,6 +352,8 @@ def halved(model: onnx.ModelProto) -> None:
         a_tensor_more,
         a_broken_tensor,
         bypassed,
+        another_output,
+        no_version,
         halved,
     ],
 )

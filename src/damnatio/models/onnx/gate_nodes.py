@@ -64,9 +64,11 @@ def take_gate(model: "ModelProto", path: Path) -> Gate | None:
     """Take the gate off the graph; None if it has none. A gate that was changed is an error."""
     texts = [entry.value for entry in model.metadata_props if entry.key == NAME]
     nodes = [node for node in model.graph.node if _is_own(node)]
-    stored = {tensor.name: tensor for tensor in model.graph.initializer if tensor.name.startswith(OWN)}
+    stored = {tensor.name: tensor for tensor in model.graph.initializer if _is_own_name(tensor.name)}
     if not texts and not nodes and not stored:
         return None
+    if len(model.graph.output) != 1 or not any(entry.domain in ("", "ai.onnx") for entry in model.opset_import):
+        raise DamnatioError(f"{path} {CHANGED}: it has not one output, or no version of the operators.")
     gate = _gate_in(texts, stored, path)
     version, output = opset_of(model), model.graph.output[0].name
     wanted, tensors = _nodes(gate, version, output)
@@ -81,11 +83,11 @@ def take_gate(model: "ModelProto", path: Path) -> Gate | None:
         model.graph.initializer.remove(tensor)
     for entry in [entry for entry in model.metadata_props if entry.key == NAME]:
         model.metadata_props.remove(entry)
-    for entry in [entry for entry in model.graph.value_info if entry.name.startswith(OWN)]:
+    for entry in [entry for entry in model.graph.value_info if _is_own_name(entry.name)]:
         model.graph.value_info.remove(entry)
     makers = [name for node in model.graph.node for name in node.output]
     read = [name for node in model.graph.node for name in node.input]
-    if RAW not in makers or output in makers or any(name.startswith(OWN) and name != RAW for name in read):
+    if RAW not in makers or output in makers or any(_is_own_name(name) and name != RAW for name in read):
         raise DamnatioError(f"{path} {CHANGED}: the gate is not the end of the graph.")
     _rename(model, RAW, output)
     return gate
@@ -202,13 +204,14 @@ class _Nodes:
             self.add("Clip", f"{value} zero one", name)
 
 
-def _gate_in(texts: list[str], stored: "dict[str, TensorProto]", path: Path) -> Gate:
+def _gate_in(texts: list[str | bytes], stored: "dict[str, TensorProto]", path: Path) -> Gate:
     """The gate of the stored tensors and the record of a file."""
     from onnx import numpy_helper
 
     if len(texts) != 1:
         raise DamnatioError(f"{path} {CHANGED}: it has {len(texts)} records in its metadata, where one is expected.")
-    tensors = {f"{PREFIX}{RECORD}": torch.frombuffer(bytearray(texts[0].encode()) or bytearray(1), dtype=torch.uint8)}
+    text = texts[0] if isinstance(texts[0], bytes) else texts[0].encode()
+    tensors = {f"{PREFIX}{RECORD}": torch.tensor(list(text), dtype=torch.uint8)}
     for name in [name for name in TENSORS if name != RECORD]:
         if (tensor := stored.get(f"{OWN}{name}")) is not None:
             try:
@@ -220,7 +223,12 @@ def _gate_in(texts: list[str], stored: "dict[str, TensorProto]", path: Path) -> 
 
 
 def _is_own(node: "NodeProto") -> bool:
-    return any(name.startswith(OWN) for name in (node.name, *(name for name in node.output if name != RAW)))
+    return any(_is_own_name(name) for name in (node.name, *node.output) if name != RAW)
+
+
+def _is_own_name(name: str | bytes) -> bool:
+    """Whether a name is one of the gate. A damaged one, which is not UTF-8, comes as bytes."""
+    return isinstance(name, str) and name.startswith(OWN)
 
 
 def _equal(stored: "dict[str, TensorProto]", wanted: "dict[str, TensorProto]") -> bool:

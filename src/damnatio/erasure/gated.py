@@ -1,0 +1,140 @@
+"""An erasure by gate and scatter: plan, write, look at what was written, and measure where there is RETAIN."""
+
+from collections.abc import Callable
+
+from torch import nn
+
+from damnatio.erasure.delivery import Delivery, file_name, working
+from damnatio.erasure.embedder import Embedder
+from damnatio.erasure.erase import Erased
+from damnatio.erasure.galleries import read_gallery
+from damnatio.erasure.gating import Plan, near, plan
+from damnatio.erasure.lines import lines_of, outcome
+from damnatio.erasure.lines import planned as plan_lines
+from damnatio.erasure.measuring import pipeline_of, recipe_of
+from damnatio.erasure.people import Crowd, FacesOf, read_people, read_strangers, together
+from damnatio.erasure.record import verdict_of
+from damnatio.erasure.request import BYSTANDERS, RETAIN, Request
+from damnatio.erasure.verifying import verify
+from damnatio.methods.base import method_settings
+from damnatio.methods.gate_and_scatter import GateAndScatter
+from damnatio.models.card import Card
+from damnatio.models.exporting import export
+from damnatio.models.gate import Gate, Gated, ungated
+from damnatio.models.importing import weights_file
+from damnatio.models.store import save_model
+from damnatio.recipe.schema import ModelSettings, Recipe
+from damnatio.support.devices import set_threads
+from damnatio.support.errors import DamnatioError
+
+LIMITS = (
+    "A near copy of one photograph stays like that photograph: two copies of one moment are still linked.",
+    "Photographs that the old model itself would not have recognised are not hidden, and templates made by the old "
+    "model stay as they are: delete the person's templates from every gallery.",
+)
+"""beside those in the card of the model"""
+ALL_AND_FOUR_FIFTHS = (
+    "The delivered model's gate was made from all photographs. The report measures a gate that was made in the same "
+    "way from four fifths of each person's photographs, so that the other fifth is new to it."
+)
+ALONE = " It hides only the people of this request, and not those whom the model hid before."
+
+
+def erase_by_gate(
+    request: Request, settings: ModelSettings, model: nn.Module, card: Card, say: Callable[[str], None]
+) -> Erased:
+    network, gate = ungated(model)
+    if gate is not None and not isinstance(gate, Gate):
+        raise DamnatioError(f"{request.model} was altered by {card.map}, and a gate cannot follow that map.")
+    recipe = recipe_of(request, model, card, request.model)
+    set_threads(recipe.threads)
+    embedder = Embedder.of(network, card, recipe.threads)
+    assert request.people is not None
+    faces = FacesOf(request.people, card.size, request.resize)
+    people = read_people(faces, embedder, recipe.captures.threshold)
+    others, crowds = _others(request, card, embedder)
+    gallery = read_gallery(request.gallery, card.dim) if request.gallery else None
+    method = GateAndScatter(method_settings(recipe, request.method))
+
+    def decided(crowds: list[Crowd]) -> Plan:
+        strangers = together([*(crowd.strangers for crowd in crowds), *([gallery] if gallery else [])])
+        return plan(method, people, strangers, dim=card.dim, seed=recipe.seed, statistics=card.scores, gate=gate)
+
+    planned = decided(crowds)
+    if crowds and (alike := near(planned)):
+        planned = decided([crowd.completed(alike, embedder) for crowd in crowds])
+    planned.warnings.extend(crowd.cut for crowd in crowds if crowd.cut)
+    _say_plan(planned, request, say)
+    with working(request, say) as delivery:
+        name = file_name(request.model, weights_file(settings).suffix, request.method)
+        hidden = len(planned.gate.record.people)
+        origin = f"{card.origin}, altered by {request.method}: {hidden} people hidden"
+        written = export(
+            Gated(network, planned.gate), card.model_copy(update={"origin": origin}), delivery.staged(name)
+        )
+        verified = verify(delivery.staged(name), embedder, planned, faces, others, gallery, recipe.threads)
+        lines = lines_of(planned, request.goal, verified)
+        reported = _measured(request, network, card, delivery, planned, say) if request.retain else None
+        complete, verdict = verdict_of(lines)
+        record = delivery.record(
+            model=weights_file(settings),
+            complete=complete,
+            verdict=verdict,
+            people=lines,
+            hidden_before=planned.before,
+            strangers=planned.gate.record.strangers,
+            statistics=planned.hidden.statistics.source,
+            level=verified.level,
+            compared=verified.strangers,
+            inside=verified.inside,
+            gallery=verified.gallery,
+            warnings=planned.warnings,
+            limits=[*written.limits, *LIMITS],
+            measured=ALL_AND_FOUR_FIFTHS + (ALONE if planned.before else "") if reported else "",
+        )
+        for line in outcome(lines):
+            say(line)
+        return delivery.deliver(record, reported)
+
+
+def _others(request: Request, card: Card, embedder: Embedder) -> tuple[FacesOf | None, list[Crowd]]:
+    """The source of RETAIN, and the photographs of strangers that are looked at."""
+    found = {
+        pool: FacesOf(path, card.size, request.resize)
+        for pool, path in request.sources().items()
+        if pool in (RETAIN, BYSTANDERS)
+    }
+    return found.get(RETAIN), [read_strangers(faces, pool, embedder) for pool, faces in found.items()]
+
+
+def _say_plan(planned: Plan, request: Request, say: Callable[[str], None]) -> None:
+    record = planned.gate.record
+    say(
+        f"Plan: asked for {len(planned.people)}, hidden in all {len(record.people)}; at most {record.strangers:g} of "
+        f"strangers' photographs may fall into a gate (statistics: {planned.hidden.statistics.source})"
+    )
+    if planned.before and record.strangers != request.strangers:
+        say(f"  The bound {record.strangers:g} is that of the gate which the model has already.")
+    for line in plan_lines(lines_of(planned, request.goal)):
+        say(line)
+    for warning in planned.warnings:
+        say(f"  Note: {warning}")
+
+
+def _measured(
+    request: Request, network: nn.Module, card: Card, delivery: Delivery, planned: Plan, say: Callable[[str], None]
+) -> Recipe | None:
+    """Run the stages up to the report; None if RETAIN is too small, which is a warning."""
+    weights = request.model
+    if planned.before:  # the stages start from the network alone
+        weights = delivery.workspace.folder / "model"
+        weights.mkdir(exist_ok=True)
+        save_model(network, None, card.model_copy(update={"map": ""}), weights)
+    try:
+        pipeline = pipeline_of(request, network, card, weights, delivery.workspace)
+        pipeline.report(faces_shown=False)
+    except DamnatioError as error:
+        planned.warnings.append(f"Nothing was measured: {error}")
+        say(f"  Note: nothing was measured: {error}")
+        return None
+    return pipeline.reported

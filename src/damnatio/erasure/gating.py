@@ -1,0 +1,151 @@
+"""The plan of an erasure by a gate: who is hidden how well, who looks alike, and the gate. Nothing is written."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from damnatio.erasure import refusals
+from damnatio.erasure.people import Person
+from damnatio.erasure.request import GALLERY
+from damnatio.methods.closed_form import Known
+from damnatio.methods.gate_and_scatter import GateAndScatter, Hidden
+from damnatio.methods.gate_widths import Chosen, Photographs
+from damnatio.methods.strangers import COSINE, ENOUGH, Strangers
+from damnatio.models.gate import Gate
+from damnatio.models.statistics import Statistics
+from damnatio.support.errors import DamnatioError
+from damnatio.support.tables import codes_of
+
+LEAST_KNOWN = 2
+"""A person of fewer held-out scores than this is judged by the model's statistics alone."""
+NEAR = 0.15
+"""All photographs of a stranger are looked at if one of them is this near to a cone, or nearer."""
+UNLIKE = 0.5
+"""RETAIN is unlike the people if mean scores differ by more than so many deviations."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The decisions for everybody whom the request names."""
+
+    people: list[Person]
+    strangers: Strangers | None
+    hidden: Hidden
+    gate: Gate
+    before: list[str]
+    """pseudonyms of those whom the model hid before"""
+    templates: dict[str, list[str]]
+    """by person: names in the gallery under which the person's own templates are, to be deleted there"""
+    warnings: list[str]
+
+    def chosen(self, name: str) -> Chosen | None:
+        return next((each for each in self.hidden.chosen if each.name == name), None)
+
+
+def plan(
+    method: GateAndScatter,
+    people: list[Person],
+    strangers: Strangers | None,
+    *,
+    dim: int,
+    seed: int,
+    statistics: Statistics | None,
+    gate: Gate | None,
+) -> Plan:
+    """Decide everything. What cannot work is an error."""
+    usable = [person for person in people if person.kept]
+    if not usable:
+        reasons = "; ".join(f"{person.name}: {why_unusable(person)}" for person in people[:5])
+        raise DamnatioError(f"Nobody can be hidden, so nothing is written: {reasons}.")
+    refusals.need_dimension(dim)
+    refusals.need_cosine(usable, strangers)
+    known = strangers is not None and len(strangers) >= ENOUGH
+    if not known:
+        refusals.need_assumed_spread(usable, statistics or COSINE)
+    refusals.need_different_prototypes(usable)
+    if gate is not None:
+        refusals.need_nobody_twice(usable, gate)
+    strangers, templates = _without_own_templates(usable, strangers)
+    shown = [Photographs(person.name, person.units, person.kept) for person in usable]
+    hidden = method.hide(Known(shown, strangers, dim, seed), statistics, gate)
+    refusals.need_one_person_each(hidden.chosen)
+    refusals.need_nobody_retained(hidden.chosen)
+    assert hidden.gate is not None  # everybody has a cone
+    refusals.need_different_people(usable, hidden.chosen, hidden.gate)
+    before = [entry.pseudonym for entry in gate.record.people] if gate else []
+    return Plan(people, strangers, hidden, hidden.gate, before, templates, _warnings(usable, strangers, hidden))
+
+
+def near(planned: Plan) -> list[str]:
+    """The strangers who come near a cone of the plan, if any of their photographs at hand does."""
+    if planned.strangers is None:
+        return []
+    members = [each.member for each in planned.hidden.chosen if each.member is not None]
+    directions = np.concatenate([member.directions for member in members]).astype(np.float64)
+    begins = np.concatenate(
+        [np.full(len(each.member.directions), each.offset) for each in planned.hidden.chosen if each.member is not None]
+    )
+    heights = (planned.strangers.units @ directions.T - begins).max(axis=1)
+    codes = np.unique(planned.strangers.codes[heights > -NEAR])
+    return [planned.strangers.names[code] for code in codes]
+
+
+def why_unusable(person: Person) -> str:
+    """Why no photograph of a person can be used."""
+    if not person.left_out:
+        return "no image in the folder"
+    reasons = list(dict.fromkeys(each.reason for each in person.left_out))
+    return f"none of {len(person.left_out)} images can be used ({'; '.join(reasons[:3])})"
+
+
+def _without_own_templates(
+    people: Sequence[Person], strangers: Strangers | None
+) -> tuple[Strangers | None, dict[str, list[str]]]:
+    """A gallery may hold the very people to forget, under their own names: these are no strangers."""
+    if strangers is None:
+        return None, {}
+    own = {f"{GALLERY}/{person.name}": person.name for person in people}
+    found = {own[name]: [name] for name in strangers.names if name in own}
+    if not found:
+        return strangers, {}
+    owners = np.array(strangers.names, dtype=object)[strangers.codes]
+    rest = ~np.isin(owners.astype(str), list(own))
+    if not rest.any():
+        return None, found
+    codes, names = codes_of(owners[rest])
+    return Strangers(strangers.units[rest], codes, [str(name) for name in names]), found
+
+
+def _warnings(people: Sequence[Person], strangers: Strangers | None, hidden: Hidden) -> list[str]:
+    """Where the strangers at hand are too few or too unlike to judge by."""
+    if strangers is None:
+        return [
+            f"No strangers were at hand: widths rest on statistics ({hidden.statistics.source}), and nobody who looks "
+            "alike could be found or spared."
+        ]
+    if len(strangers) < ENOUGH:
+        return [
+            f"{len(strangers)} strangers are too few to measure how strangers' scores lie ({ENOUGH} are needed): "
+            f"widths rest on statistics ({hidden.statistics.source}). Look-alikes among these few were spared."
+        ]
+    mean, deviation = hidden.statistics.nonmated_mean, hidden.statistics.nonmated_deviation
+    sums = np.stack([person.units.sum(axis=0) for person in people])
+    counts = np.array([len(person.units) for person in people])
+    to_strangers = float(sums.sum(axis=0) @ strangers.few[0].mean(axis=0)) / counts.sum()
+    found = []
+    if abs(to_strangers - mean) > UNLIKE * deviation:
+        found.append(
+            f"The people to forget score {to_strangers:.3f} with strangers on average, and strangers score {mean:.3f} "
+            "with each other: RETAIN is unlike the people, so the share of strangers caught may be another than stated."
+        )
+    if len(people) > 1:
+        pairs = float(counts.sum() ** 2 - np.square(counts).sum())
+        across = float(np.square(sums.sum(axis=0)).sum() - np.square(sums).sum()) / pairs
+        if across - to_strangers > UNLIKE * deviation:
+            found.append(
+                f"The people to forget are more alike to each other (mean score {across:.3f}) than to strangers "
+                f"({to_strangers:.3f}): RETAIN is unlike the people, and whoever resembles them is more at risk than "
+                "the report can show. --bystanders measures people of their own collection."
+            )
+    return found

@@ -1,0 +1,147 @@
+"""The record of an erasure: one line per person and a verdict, which the terminal, the page and erasure.json share.
+
+The verdict on a person:
+- forgotten: the model hides the person, at least the share `goal` of new photographs is expected to be hidden, and in
+  the written file no more pairs of the person's own photographs are linked than chance explains.
+- partly: the model hides the person, but not so well; the reason says what falls short.
+- not forgotten: the reason says why.
+"""
+
+from typing import Literal
+
+from pydantic import Field
+
+from damnatio.models.statistics import Frozen
+
+FORMAT = 1
+JSON, PAGE = "erasure.json", "erasure.html"
+Verdict = Literal["forgotten", "partly", "not forgotten"]
+
+
+class Unusable(Frozen):
+    image: str
+    reason: str
+
+
+class Alike(Frozen):
+    """Somebody who is not to be forgotten and looks like a person who is."""
+
+    name: str
+    images: int
+    would: int
+    """images that the gate would catch if nobody were spared"""
+    caught: int
+    """images that it catches"""
+    highest: float
+
+
+class Pairs(Frozen):
+    """Pairs of a person's own photographs of different moments."""
+
+    photographs: str
+    """which: those given, those seen in training, or new ones"""
+    pairs: int
+    before: int
+    after: int
+
+
+class Line(Frozen):
+    """What happened to one person."""
+
+    name: str
+    verdict: Verdict
+    reason: str = ""
+    pseudonym: str = ""
+    given: int = 0
+    """images in the folder"""
+    used: int = 0
+    """moments that the alteration was made from"""
+    copies: int = 0
+    """images that were taken at the same moment as one that was used"""
+    suspects: list[str] = Field(default=[])
+    """images that seem to show somebody else, and were left out"""
+    unusable: list[Unusable] = Field(default=[])
+    expected: float | None = None
+    """the share of new photographs that is expected to be hidden"""
+    unspared: float | None = None
+    """the same if nobody were spared"""
+    rests_on: str = ""
+    """what the expected share was reckoned from"""
+    begins: float | None = None
+    """the score to a prototype from which on a photograph is hidden"""
+    prototypes: int = 0
+    template: float | None = None
+    """the cosine of the nearest prototype in the file to the person's own template, the mean of the photographs"""
+    linked: list[Pairs] = Field(default=[])
+    alike: list[Alike] = Field(default=[])
+    templates: list[str] = Field(default=[])
+    """names in the gallery under which the person's own templates are: delete them there"""
+
+
+class Searches(Frozen):
+    """The photographs of the people against the gallery, at the score `level`: templates were made by the old model."""
+
+    templates: int
+    inside: int
+    """templates of others that lie in a gate: their owners' photographs may be hidden too"""
+    photographs: int
+    found_before: int
+    """photographs that matched a template of their own person under the old model"""
+    found_after: int
+    mistaken_before: int
+    """photographs that matched a template of somebody else"""
+    mistaken_after: int
+
+
+class File(Frozen):
+    name: str
+    bytes: int
+    sha256: str
+
+
+class Record(Frozen):
+    """erasure.json."""
+
+    format: int = FORMAT
+    damnatio: str
+    finished: str
+    method: str
+    model: File
+    files: list[File]
+    """what was written"""
+    complete: bool
+    """whether everybody asked for was forgotten"""
+    verdict: str
+    goal: float
+    people: list[Line]
+    hidden_before: list[str] = Field(default=[])
+    """pseudonyms of those whom the model hid before and still hides"""
+    restored: list[str] = Field(default=[])
+    strangers: float | None = None
+    """the share of strangers that all cones may catch together"""
+    statistics: str = ""
+    """where the statistics of strangers' scores come from"""
+    level: float | None = None
+    """two photographs are linked at this score, which 1 in 10,000 strangers exceeds"""
+    compared: int = 0
+    """photographs of others that were embedded by the old model and by the written file"""
+    inside: int = 0
+    """how many of them lie in a gate; all others came out equal, bit for bit"""
+    gallery: Searches | None = None
+    warnings: list[str] = Field(default=[])
+    limits: list[str] = Field(default=[])
+    report: str = ""
+    """the folder of the report; empty: nothing was measured"""
+    measured: str = Field("", description="what the report was measured on")
+    work: str = ""
+    """what became of the working folder"""
+
+
+def verdict_of(people: list[Line]) -> tuple[bool, str]:
+    """Whether everybody was forgotten, and the sentence that says so."""
+    counts = {kind: sum(line.verdict == kind for line in people) for kind in ("forgotten", "partly", "not forgotten")}
+    done = counts["forgotten"] == len(people)
+    if done:
+        return True, "Everyone asked for was forgotten." if len(people) > 1 else f"{people[0].name} was forgotten."
+    rest = [f"{counts[kind]} {kind}" for kind in ("partly", "not forgotten") if counts[kind]]
+    return False, f"Not everyone was forgotten: {counts['forgotten']} of {len(people)} were, {' and '.join(rest)}."

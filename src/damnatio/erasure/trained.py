@@ -1,0 +1,189 @@
+"""An erasure by fine-tuning: the request runs through the stages of any recipe, and the evaluation tells how well each
+person was forgotten."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+
+from damnatio.embedding import FILE as EMBEDDINGS
+from damnatio.embedding import load_embeddings
+from damnatio.erasure.delivery import file_name, working
+from damnatio.erasure.embedder import Embedder
+from damnatio.erasure.erase import Erased
+from damnatio.erasure.gating import Plan, plan, why_unusable
+from damnatio.erasure.lines import outcome
+from damnatio.erasure.measuring import SCALE, pipeline_of, recipe_of
+from damnatio.erasure.people import FacesOf, Person, read_people, read_strangers, together
+from damnatio.erasure.record import Line, Pairs, Unusable, Verdict, verdict_of
+from damnatio.erasure.request import BYSTANDERS, GATE_AND_SCATTER, PEOPLE, RETAIN, Request
+from damnatio.evaluation.measuring import ORIGINAL
+from damnatio.methods.base import method_settings
+from damnatio.methods.gate_and_scatter import GateAndScatter
+from damnatio.models.card import Card
+from damnatio.models.exporting import export
+from damnatio.models.importing import weights_file
+from damnatio.models.maps import need_no_map
+from damnatio.models.store import load_backbone
+from damnatio.partitions import EVAL, TRAIN, Partitions
+from damnatio.partitions import FILE as PARTITIONS
+from damnatio.pipeline import Pipeline
+from damnatio.recipe.schema import ModelSettings
+from damnatio.support.devices import set_threads
+from damnatio.support.errors import DamnatioError
+from damnatio.support.tables import Table
+
+LEAST_MOMENTS = 2
+HALF = 0.5
+"""A person of whom more than this share of pairs is still linked is not forgotten."""
+LIMITS = (
+    "The network was trained to forget, so everybody's embedding moved: enrol galleries again, or read in the report "
+    "what old templates are still worth.",
+    "New photographs and averaged templates may link a person again; the report says how often.",
+)
+MEASURED = (
+    "The model was trained on four fifths of each person's photographs. The report measures it on these and on the "
+    "other fifth, which is new to it."
+)
+
+
+def erase_by_training(
+    request: Request, settings: ModelSettings, model: nn.Module, card: Card, say: Callable[[str], None]
+) -> Erased:
+    need_no_map(model, f"fine-tuning it by {request.method}")
+    recipe = recipe_of(request, model, card, request.model)
+    if recipe.forget.methods != [request.method]:
+        raise DamnatioError("An erasure has one method: say --method, and leave forget.methods out.")
+    set_threads(recipe.threads)
+    planned = _looked_at(request, model, card, recipe.threads, recipe.captures.threshold, method_settings(recipe, "GS"))
+    short = [person.name for person in planned.people if len(person.places) < LEAST_MOMENTS]
+    if len(short) == len(planned.people):
+        raise DamnatioError(
+            f"Nobody in {request.people} has two capture instances, and {request.method} can do nothing with one: "
+            f"bring images of other moments, or take --method {GATE_AND_SCATTER}."
+        )
+    say(f"Plan: {len(planned.people) - len(short)} of {len(planned.people)} people are forgotten by {request.method}")
+    with working(request, say) as delivery:
+        pipeline = pipeline_of(request, model, card, request.model, delivery.workspace)
+        pipeline.report(faces_shown=False)
+        name = file_name(request.model, weights_file(settings).suffix, request.method)
+        altered, written = load_backbone(pipeline.altered(SCALE, request.method).path)
+        export(altered, written, delivery.staged(name))
+        lines = _lines(request, planned, pipeline)
+        complete, verdict = verdict_of(lines)
+        for line in outcome(lines):
+            say(line)
+        record = delivery.record(
+            model=weights_file(settings),
+            complete=complete,
+            verdict=verdict,
+            people=lines,
+            warnings=planned.warnings,
+            limits=list(LIMITS),
+            measured=MEASURED,
+        )
+        return delivery.deliver(record, pipeline.reported)
+
+
+def _looked_at(request: Request, model: nn.Module, card: Card, threads: int, threshold: float, chosen: object) -> Plan:
+    """The people and strangers under f*, so that what cannot work is refused before anything is trained."""
+    embedder = Embedder.of(model, card, threads)
+    assert request.people is not None
+    people = read_people(FacesOf(request.people, card.size, request.resize), embedder, threshold)
+    sources = {pool: path for pool, path in request.sources().items() if pool in (RETAIN, BYSTANDERS)}
+    crowds = [
+        read_strangers(FacesOf(path, card.size, request.resize), pool, embedder) for pool, path in sources.items()
+    ]
+    strangers = together([crowd.strangers for crowd in crowds])
+    planned = plan(
+        GateAndScatter(chosen),
+        people,
+        strangers,
+        dim=card.dim,
+        seed=0,
+        statistics=card.scores,
+        gate=None,
+    )
+    for each in planned.hidden.chosen:
+        planned.warnings.extend(f"{image} seems to show somebody else than {each.name}." for image in each.suspects)
+    return planned
+
+
+def _lines(request: Request, planned: Plan, pipeline: Pipeline) -> list[Line]:
+    evaluation = {name: pipeline.evaluation(SCALE, name).path for name in (ORIGINAL, request.method)}
+    levels = {name: _level(path) for name, path in evaluation.items()}
+    table = Partitions.read(pipeline.partitions().path / PARTITIONS)
+    scored = {}
+    for name in levels:
+        units, rows = load_embeddings(pipeline.embeddings(SCALE, name).path / EMBEDDINGS, table.table)
+        scored[name] = units
+    members = table.at(rows)
+    return [_line(request, person, members, scored, levels) for person in planned.people]
+
+
+def _level(evaluation: Path) -> float:
+    """The threshold at the lowest false match rate that was calibrated."""
+    table = Table.read(evaluation / "results.parquet")
+    rows = table.where((table["task"] == "1:1") & (table["metric"] == "threshold"))
+    return float(rows["value"][np.argmin(rows["operating_point"])])
+
+
+def _line(
+    request: Request,
+    person: Person,
+    members: Partitions,
+    scored: dict[str, NDArray[np.float64]],
+    levels: dict[str, float],
+) -> Line:
+    unusable = [Unusable(image=each.image, reason=each.reason) for each in person.left_out]
+    if len(person.places) < LEAST_MOMENTS:
+        reason = (
+            f"{len(person.images)} images show one moment, and {request.method} needs two; --method "
+            f"{GATE_AND_SCATTER} hides a person on one"
+            if person.images
+            else why_unusable(person)
+        )
+        return Line(name=person.name, verdict="not forgotten", reason=reason, given=person.given, unusable=unusable)
+    mine = members.table["identity"] == f"{PEOPLE}/{person.name}"
+    seen = np.flatnonzero(mine & (members.table["role"] == TRAIN))
+    new = np.flatnonzero(mine & (members.table["role"] == EVAL))
+    both = np.concatenate([seen, new])
+    a, b = np.triu_indices(len(both), 1)
+    is_new = b >= len(seen)
+    linked = []
+    for title, some in (("seen", ~is_new), ("new", is_new)):
+        if some.any():
+            counts = {}
+            for name, units in scored.items():
+                scores = (units[both[a[some]]] * units[both[b[some]]]).sum(axis=1)
+                counts[name] = int((scores >= levels[name]).sum())
+            after = counts[request.method]
+            linked.append(Pairs(photographs=title, pairs=int(some.sum()), before=counts[ORIGINAL], after=after))
+    verdict, reason = judged(linked, request.goal)
+    return Line(
+        name=person.name,
+        verdict=verdict,
+        reason=reason,
+        given=person.given,
+        used=len(seen),
+        copies=len(person.images) - len(person.places),
+        unusable=unusable,
+        expected=1 - linked[-1].after / linked[-1].pairs,
+        rests_on=f"pairs with a new photograph: {linked[-1].pairs}" if len(linked) > 1 else "pairs seen in training",
+        linked=linked,
+    )
+
+
+def judged(linked: list[Pairs], goal: float) -> tuple[Verdict, str]:
+    """The verdict by the share of pairs that are still linked, seen or new, whichever is more."""
+    worst = max(linked, key=lambda pairs: pairs.after / pairs.pairs)
+    share = worst.after / worst.pairs
+    if 1 - share >= goal:
+        return "forgotten", ""
+    reason = (
+        f"{worst.after} of {worst.pairs} pairs with {worst.photographs} photographs are still linked, the goal is at "
+        f"most {1 - goal:.0%}"
+    )
+    return ("partly" if share <= HALF else "not forgotten"), reason
