@@ -17,13 +17,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import history
 import onnxruntime
 import torch
 from onnx import TensorProto, helper
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+import history
 from damnatio.models.exporting import write_onnx
 from damnatio.models.gate import Cone, Entry, Gate, Member, Record, Scatter, pseudonym
 from damnatio.models.onnx.gate_nodes import gate_alone

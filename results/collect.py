@@ -3,8 +3,8 @@ table `summary.md` from its results; and put into the documents what they show. 
 on real faces, figures that show faces stay where they are.
 
 usage: python results/collect.py runs/demo results/demo
-       python results/collect.py results/demo               the summary and the documents again, from these results
-       python results/collect.py                            only the documents
+       python results/collect.py results/demo               the summary and the documents again, from what is here
+       python results/collect.py                            the documents alone
 """
 
 import csv

@@ -2,6 +2,5 @@
 
 usage: python -m benchmarks.gate_study [--out FOLDER] [--work FOLDER] [--faces FOLDER --weights FILE] [--only STUDY ...]
 
-Each study writes a table (CSV and markdown) and some draw a figure. `choices.py` holds everything that was chosen
-before the first number was seen.
+Each study writes a table (CSV and markdown) and some draw a figure. `choices.py` holds everything that is tried.
 """

@@ -1,4 +1,8 @@
-"""What the studies try. All of it was chosen before any result."""
+"""What the studies try.
+
+The settings that are compared (counts, shares, bounds, bandwidths, waves) were chosen before any result. The sizes
+`draws`, `at_hand`, `again` and `bystanders` were set after first trials, to save time.
+"""
 
 from dataclasses import dataclass
 

@@ -15,6 +15,8 @@ Rows = Sequence[Mapping[str, str]]
 Line = tuple[str, str]
 """a column of the table and its name in the legend"""
 
+FEW = 10
+"""A rate of fewer bursts is not drawn."""
 FORGOTTEN: list[Line] = [("caught", "new photographs caught"), ("ev-ev 0.01", "linked: new photographs")]
 FORGOTTEN += [("averaged 0.01", "linked: averaged template")]
 
@@ -44,6 +46,12 @@ def _finish(axis: Any, world: str, across: str, **limits: Any) -> None:
     axis.grid(color="#dddddd", lw=0.4)
 
 
+def _legend(figure: Figure, axis: Any, columns: int) -> None:
+    """Below all panels, where it hides no line."""
+    handles, labels = axis.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns)
+
+
 def _save(figure: Figure, folder: Path, name: str) -> None:
     figure.savefig(folder / f"{name}.png", dpi=170, metadata={"Software": None})
 
@@ -62,7 +70,7 @@ def _photographs(rows: Rows, folder: Path) -> None:
             axis.set_xticks(*[[int(row["used"]) for row in with_strangers]] * 2)
             axis.minorticks_off()
         axes[0].set_ylabel("share, or TMR at FMR 0.01")
-        axes[-1].legend(loc="center right")
+        _legend(figure, axes[0], 5)
         _save(figure, folder, "photographs")
 
 
@@ -79,15 +87,16 @@ def _shares(rows: Rows, folder: Path) -> None:
                     _line(axis, of_model, "share", "ev-ev 0.01", f"{model}: linked, new photographs", 2, style)
                     _line(axis, of_model, "share", "averaged 0.01", f"{model}: linked, averaged template", 3, style)
             _finish(axis, world, "share of the population forgotten", xscale="log", ylim=(-0.02, 1.02))
-            axis.legend(loc="center left", fontsize=7)
         axes[0].set_ylabel("TMR at FMR 0.01")
+        _legend(figure, axes[0], 3)
         _save(figure, folder, "shares")
 
 
 def _widths(rows: Rows, folder: Path) -> None:
     with mpl.rc_context(STYLE):
         worlds = _worlds(rows)
-        figure, axes = _panels(2 * len(worlds), 3.6)
+        figure = Figure(figsize=(8.4, 2.7 * len(worlds)), layout="constrained")
+        axes = list(figure.subplots(len(worlds), 2, squeeze=False).flat)
         for place, (world, all_rows) in enumerate(worlds.items()):
             here = [row for row in all_rows if float(row["bound"]) > 0]
             for number, (column, label) in enumerate(FORGOTTEN):
@@ -100,9 +109,10 @@ def _widths(rows: Rows, folder: Path) -> None:
             seen = [row for row in here if float(row["strangers caught, all draws"]) > 0]
             _line(right, seen, "bound", "strangers caught, all draws", "caught", 2)
             _finish(right, world, "bound on strangers caught", xscale="log", yscale="log", ylabel="share of strangers")
-        axes[0].set_ylabel("share, or TMR at FMR 0.01")
-        axes[0].legend(loc="center left", fontsize=7)
+        for axis in axes[::2]:
+            axis.set_ylabel("share, or TMR at FMR 0.01")
         axes[1].legend(loc="upper left")
+        _legend(figure, axes[0], 4)
         _save(figure, folder, "widths")
 
 
@@ -115,14 +125,14 @@ def _scatter(rows: Rows, folder: Path) -> None:
         for axis, (world, all_rows) in zip(axes, worlds.items(), strict=True):
             here = [row for row in all_rows if row["waves"] == all_rows[0]["waves"]]
             for place, (column, label) in enumerate(near):
-                if any(row.get(column) for row in here):
+                if any(row.get(column) for row in here) and (label != "bursts" or int(here[0]["bursts"]) >= FEW):
                     _line(axis, here, "bandwidth", column, f"linked: {label}", place + 3)
             _line(axis, here, "bandwidth", "ev-ev 0.01", "linked: different photographs", 2)
             _finish(axis, world, "bandwidth w of the scatter", xscale="log", ylim=(-0.02, 1.02))
-            axis.set_xticks(*[[float(row["bandwidth"]) for row in here]] * 2)
+            axis.set_xticks(*[[round(float(row["bandwidth"])) for row in here]] * 2)
             axis.minorticks_off()
         axes[0].set_ylabel("TMR at FMR 0.01")
-        axes[0].legend(loc="center right", fontsize=7)
+        _legend(figure, axes[0], 5)
         _save(figure, folder, "scatter")
 
 

@@ -93,6 +93,8 @@ def of_degraded(world: World, choices: Choices) -> Iterator[Row]:
         opening, mapped = through(trial.gate, units)
         found: Row = {"degraded by": name, "caught": share(opening >= 1), "in the gate": share(opening > 0)}
         found["test caught"] = share(through(trial.gate, apart)[0] > 0)
+        different = np.triu(codes[new][:, None] != codes[new][None, :], 1)
+        found |= accepted((units @ units.T)[different], thresholds, "f*: different people")
         for model, probes, clean in (("f*", units, world.units), ("f", mapped, trial.units)):
             template, whose = templates(clean[seen], codes[seen])
             a, b = mated_across(codes[new], whose)

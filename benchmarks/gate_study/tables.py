@@ -14,8 +14,9 @@ TMR = {
 }
 """Columns of the short tables that hold two rates, at the false match rates 1e-4 and 1e-2."""
 Columns = dict[str, str | tuple[str, ...]]
-SET = ("used", "people", "share", "bound", "bandwidth", "waves")
+SET = ("used", "people", "share", "bound", "bandwidth", "waves", "bursts")
 """columns of what was set, not measured"""
+NAMES = ("forgotten", "must stay")
 WORLDS = {"demo": "rendered faces", "lfw-mobilefacenet": "LFW"}
 
 SHORT: dict[str, Columns] = {
@@ -53,6 +54,7 @@ SHORT: dict[str, Columns] = {
         "ev-ev": TMR["ev-ev"],
         "averaged": TMR["averaged"],
         "W1 ev-ev": "W1 ev-ev",
+        "bursts": "bursts",
         "bursts linked": ("burst 0.0001", "burst 0.01"),
         "JPEG 75 copies linked": ("JPEG 75 0.0001", "JPEG 75 0.01"),
         "brighter copies linked": ("5 % brighter 0.0001", "5 % brighter 0.01"),
@@ -65,6 +67,7 @@ SHORT: dict[str, Columns] = {
         "f: to the clean template": ("f: template 0.0001", "f: template 0.01"),
         "f\\*: among themselves": ("f*: pair 0.0001", "f*: pair 0.01"),
         "f: among themselves": ("f: pair 0.0001", "f: pair 0.01"),
+        "f\\*: different people": ("f*: different people 0.0001", "f*: different people 0.01"),
         "test photographs caught": "test caught",
     },
     "precision": {
@@ -87,6 +90,7 @@ SHORT: dict[str, Columns] = {
         "cone begins at, other spared": "offset, spared",
         "other caught then": "other caught, spared",
         "own caught then": "caught, spared",
+        "taken for one person": "taken for one, spared",
     },
     "attacks": {
         "attack": "attack",
@@ -153,9 +157,11 @@ def _shown(name: str, text: str) -> str:
     """Rates with three places, and more if they are very small; counts and settings as they are; names of people
     without underscores."""
     try:
-        value = float(text)
+        value = float("nan" if name in NAMES else text)
     except ValueError:
-        return text.replace("_", " ").replace("*", "\\*")
+        return {"True": "yes", "False": "no"}.get(text, text.replace("*", "\\*"))
+    if name in NAMES:
+        return text.replace("_", " ")
     if name in SET:
         return f"{value:g}"
     return f"{value:.3f}" if value == 0 or abs(value) >= 0.001 else f"{value:.1g}"

@@ -31,7 +31,7 @@ KEPT = "The working folder was kept (--keep-work). It holds pixels and embedding
 def file_name(model: Path, suffix: str, method: str) -> str:
     """The name of the altered model. A model that the method altered already keeps its name."""
     ending = f"-{method}" if method else ""
-    stem = model.stem if model.is_file() else model.name
+    stem = model.stem if model.is_file() else model.resolve().name
     return f"{stem.removesuffix(ending) if ending else stem}{ending}{suffix}"
 
 
