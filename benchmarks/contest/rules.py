@@ -4,7 +4,8 @@
 other draw, in no role. On the demo each draw trains an f* of its own; on LFW f* is the published network.
 
 **Budget.** Each method that fine-tunes has `steps` steps of `retain` retain and `PEOPLE` x `PHOTOGRAPHS` forget images:
-image-gradients = steps x images of a step. The retain images are drawn by the seed, each is seen once.
+image-gradients = steps x images of a step. The retain images are drawn by the seed, each is seen once; a
+draw that has too few of them shows some twice.
 
 **Settings.** Four for each method: its first knob times 1 and 3, its second times 1/3 and 3. The knobs of a method that
 fine-tunes are its learning rate and its forget weight, from the values of the recipe. (The schedule is about half as

@@ -150,7 +150,8 @@ def _forget(place: Place, draw: Draw, contestant: Contestant, recipe: Recipe, fo
     started = time.process_time()
     model = fresh(folder / "model")
     job = forgetting_job(recipe, place.faces, draw.partitions, draw.original, SCALE, contestant.name, trunk)
-    shown = np.random.default_rng([recipe.seed, world.steps]).permutation(len(job.rows))[: world.steps * world.retain]
+    order = np.random.default_rng([recipe.seed, world.steps]).permutation(len(job.rows))
+    shown = np.resize(order, world.steps * world.retain)
     job = replace(job, rows=job.rows[shown], labels=job.labels[shown])
     _check_budget(job, place)
     try:
