@@ -64,7 +64,8 @@ CONTESTANTS = (
     Contestant("GS", "GS", knobs=("bandwidth", "strangers")),
 )
 """The paper's seven as published, and ours. HD-distil: the weight of the distillation is twice the forget weight, and
-BatchNorm is frozen, so that f = f* before the first step. BI has no longer schedule than the others."""
+BatchNorm is frozen, so that f = f* before the first step. BI has a schedule of its own in the recipe, and here the
+budget of all."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor, nn
 
-from damnatio.backbones import BACKBONES
 from damnatio.models.card import Card
 from damnatio.models.store import new_backbone, save_model
 
@@ -35,7 +34,6 @@ class Blocks(nn.Module):
         return self.read(torch.flatten(self.pool(x), 1))  # type: ignore[no-any-return]
 
 
-@BACKBONES.register(NAME)
 def blocks(size: int, dim: int) -> nn.Module:
     assert size == SIZE
     return Blocks(dim)

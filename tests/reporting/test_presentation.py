@@ -90,6 +90,7 @@ def test_the_map_keeps_angles_from_the_centre() -> None:
 def test_a_terminal_of_any_width_shows_every_number_whole(width: int) -> None:
     """The tables of the demo: ten models, marks behind the rates, titles longer than any label."""
     recipe = load("demo", ["partitions.scales={S1: 10, S2: 50}"])
+    methods = recipe.forget.methods
     console = Console(width=width, file=io.StringIO())
     tables = terminal_tables(recipe, RESULTS, width)
     for table in tables:
@@ -103,7 +104,8 @@ def test_a_terminal_of_any_width_shows_every_number_whole(width: int) -> None:
     for number, times in Counter(word for cell in wanted for word in cell.split()).items():
         assert shown[number] >= times, number
     heads = [line.split() for line in text.splitlines() if "f*" in line.split()]
-    assert (heads[0] == ["f*", "CURE‡", "NG+", "PD", "HD", "CP", "EC", "OF", "FT", "GA", "n"]) == (width == 200)
+    titles = ["CURE‡" if name == "CURE" else name for name in methods]
+    assert (heads[0] == ["f*", *titles, "n"]) == (width == 200)
 
 
 def test_a_table_too_wide_for_a_terminal_is_cut_into_even_parts_a_group(grid: Grid) -> None:

@@ -102,7 +102,7 @@ def _list(options: argparse.Namespace) -> int:
     if not found:
         print("It hides nobody.")
         return 0
-    print(f"{'pseudonym':<16}{'photographs':>12}{'cones':>7}{'begin at':>10}{'new photographs hidden':>24}")
+    print(f"{'pseudonym':<16}{'photographs':>12}{'cones':>7}{'begin at':>10}{'hidden, if alone':>24}")
     for person in found:
         begins = ", ".join(f"{offset:.3f}" for offset in person.begins)
         print(f"{person.pseudonym:<16}{person.photographs:>12}{person.cones:>7}{begins:>10}{person.caught:>24.1%}")

@@ -108,7 +108,7 @@ class HiddenPerson:
     begins: list[float]
     """the score to each prototype from which on a photograph is hidden"""
     caught: float
-    """the share of new photographs that was expected to be hidden when the person was erased"""
+    """the share of new photographs that is expected to be hidden if nobody else is"""
 
 
 def hidden(model: Path, overrides: Sequence[str] = ()) -> list[HiddenPerson]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import torch
 from torch import nn
 
 from damnatio.erasure.delivery import Delivery, file_name, working
@@ -24,7 +25,6 @@ from damnatio.models.gate import Gate, Gated, ungated
 from damnatio.models.importing import weights_file
 from damnatio.models.store import save_model
 from damnatio.recipe.schema import ModelSettings, Recipe
-from damnatio.support.devices import set_threads
 from damnatio.support.errors import DamnatioError
 
 LIMITS = (
@@ -47,7 +47,8 @@ def erase_by_gate(
     if gate is not None and not isinstance(gate, Gate):
         raise DamnatioError(f"{request.model} was altered by {card.map}, and a gate cannot follow that map.")
     recipe = recipe_of(request, model, card, request.model)
-    set_threads(recipe.threads)
+    if recipe.threads:  # `set_threads` takes seconds for kernels that are not used here
+        torch.set_num_threads(recipe.threads)
     embedder = Embedder.of(network, card, recipe.threads)
     assert request.people is not None
     faces = FacesOf(request.people, card.size, request.resize)

@@ -37,9 +37,12 @@ class Links:
     @property
     def allowed(self) -> int:
         """So many linked pairs may be chance: each pair is linked with the probability `LINKED`."""
-        from scipy.stats import poisson
+        from scipy.special import pdtr  # Poisson's distribution; scipy.stats takes seconds to import
 
-        return int(poisson.ppf(SURE, LINKED * self.pairs)) if self.pairs else 0
+        found = 0
+        while pdtr(found, LINKED * self.pairs) < SURE:
+            found += 1
+        return found
 
 
 @dataclass(frozen=True)

@@ -171,7 +171,8 @@ def _decide(
         for each in near
         if each.scores.max() > wide
     ]
-    entry = Entry(pseudonym=pseudonym(directions), photographs=len(kept), caught=expected(offset), cones=cones)
+    alone = max(cone.offset(statistics.tail, settings.strangers / len(cones)) for cone in cones)
+    entry = Entry(pseudonym=pseudonym(directions), photographs=len(kept), caught=expected(alone), cones=cones)
     chosen = [person.images[place] for place in kept]
     return Chosen(
         name=person.name,

@@ -58,7 +58,7 @@ class Entry(Frozen):
     photographs: int = Field(ge=1)
     """capture instances that the prototypes were made of"""
     caught: float = Field(ge=0, le=1)
-    """the share of the person's new photographs that the gate was expected to catch when it was made"""
+    """the share of the person's new photographs that a gate with nobody else in it is expected to catch"""
     cones: list[Cone] = Field(min_length=1)
 
 
