@@ -232,7 +232,7 @@ def draw(runs: Sequence[dict[str, str]], file: Path) -> None:
     before = {row["draw"]: float(row["test"]) for row in methods.pop(ORIGINAL)}
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(5.2, 3.4), layout="constrained")
-        axes = figure.subplots()
+        axes, labelled = figure.subplots(), list[tuple[float, float]]()
         for colour, (name, rows) in zip(COLOURS, methods.items(), strict=False):
             lost = [before[row["draw"]] - float(row["test"]) for row in rows]
             links = [max(float(row["new_2"]), float(row["averaged_2"])) for row in rows]
@@ -242,10 +242,12 @@ def draw(runs: Sequence[dict[str, str]], file: Path) -> None:
             across = [[x - min(lost)], [max(lost) - x]]
             up = [[y - min(links)], [max(links) - y]]
             axes.errorbar(x, y, xerr=across, yerr=up, fmt="o", color=colour, markersize=4, linewidth=0.8)
-            axes.annotate(name, (x, y), xytext=(4, 4), textcoords="offset points", color=colour)
+            level = sum(abs(x - other) < 0.03 and abs(y - height) < 0.05 for other, height in labelled)
+            axes.annotate(name, (x, y), xytext=(4, 4 + 10 * level), textcoords="offset points", color=colour)
+            labelled.append((x, y))
         axes.axvline(0, color="#bbbbbb", linewidth=0.6, zorder=0)
         axes.axhline(0.01, color="#bbbbbb", linewidth=0.6, linestyle="--", zorder=0)
-        axes.set_ylim(bottom=-0.02)
+        axes.set_ylim(-0.02, 1.15)  # room for labels above a point at 1
         axes.set_xlabel("test TMR lost at FMR 1e-4 (cost to everybody else)")
         axes.set_ylabel("forgotten people still linked at FMR 1e-2\n(worse of new pairs and averaged templates)")
         figure.savefig(file, dpi=160)
