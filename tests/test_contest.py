@@ -6,14 +6,15 @@ from pathlib import Path
 import pytest
 
 from contest.holding import hold
-from contest.rules import CONTESTANTS, TUNING, World, harm, settings_of
-from contest.tables import publish
+from contest.rules import CONTESTANTS, TUNING, WORLDS, World, harm, settings_of
+from contest.tables import publish, read, summary, table, tried
 from contest.worlds import Place
 from damnatio.partitions import FORGET, TEST
 from damnatio.support.errors import DamnatioError
 from tests.conftest import TINY
 
-SMALL = World(recipe="demo", steps=3, retain=16, common=("partitions.distractors=0",), tuning=())
+ROOT = Path(__file__).resolve().parents[1]
+SMALL = World(recipe="demo", usual=144, steps=3, retain=16, common=("partitions.distractors=0",), tuning=())
 OVERRIDES = [
     *(setting for setting in TINY if not setting.startswith("partitions.distractors")),
     "partitions.scales={S1: 3}",
@@ -87,3 +88,17 @@ def test_the_harm_is_the_worse_link_and_the_loss() -> None:
     after = {("Fev-Fev", 0.01): 0.25, ("avg(Ftr)-Fev", 0.01): 0.5, ("T", 0.0001): 0.5}
     assert harm(after, before) == 0.75
     assert harm({**after, ("T", 0.0001): 0.8}, before) == 0.5  # a gain counts as no loss
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "results/contest").glob("*.csv")), ids=lambda file: file.stem)
+def test_the_committed_tables_are_made_from_the_committed_runs(file: Path) -> None:
+    runs = read(file)
+    assert file.with_suffix(".md").read_text() == f"{table(runs, file.stem)}\n{tried(runs)}"
+    assert file.with_name(f"{file.stem}-summary.md").read_text() == summary(runs, file.stem)
+    cost = {row["method"]: row["image_gradients"] for row in runs if row["method"] not in ("original", "GS")}
+    assert set(cost.values()) == {str(WORLDS[file.stem].gradients())}
+    for contestant in CONTESTANTS:
+        tuned = [row for row in runs if row["method"] == contestant.name and int(row["draw"]) == TUNING]
+        best = min(tuned, key=lambda row: (float(row["harm"]), float(row["footprint"])))
+        assert len(tuned) == 4
+        assert float(best["harm"]) == min(float(row["harm"]) for row in tuned if row["chosen"] == "yes")

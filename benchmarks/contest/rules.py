@@ -4,8 +4,8 @@
 other draw, in no role. On the demo each draw trains an f* of its own; on LFW f* is the published network.
 
 **Budget.** Each method that fine-tunes has `steps` steps of `retain` retain and `PEOPLE` x `PHOTOGRAPHS` forget images:
-image-gradients = steps x images of a step. The retain images come in an order drawn by the seed; none
-is seen again before all were seen.
+image-gradients = steps x images of a step. The retain images are drawn by the seed, each is seen once; a
+draw that has too few of them shows some twice.
 
 **Settings.** Four for each method: its first knob times 1 and 3, its second times 1/3 and 3. The knobs of a method that
 fine-tunes are its learning rate and its forget weight, from the values of the recipe. (The schedule is about half as
@@ -60,7 +60,7 @@ CONTESTANTS = (
     Contestant("EC", "EC"),
     Contestant("OF", "OF"),
     Contestant("HD-distil", "HD", {"retain": "distil", "lambda_retain": 20.0}, {"batch_norm": "frozen"}),
-    Contestant("BI", "BI", {"epochs": 1, "warmup_epochs": 0.1}),
+    Contestant("BI", "BI", {"epochs": None, "warmup_epochs": None}),
     Contestant("GS", "GS", knobs=("bandwidth", "strangers")),
 )
 """The paper's seven as published, and ours. HD-distil: the weight of the distillation is twice the forget weight, and
@@ -73,6 +73,8 @@ class World:
     """Where a contest is held: a recipe, the size of its draws and the budget."""
 
     recipe: str
+    usual: int
+    """image-gradients of a method in the recipe's own run, whose results are in results/"""
     steps: int
     retain: int
     """retain images per step"""
@@ -88,6 +90,7 @@ class World:
 WORLDS = {
     "demo": World(
         recipe="demo",
+        usual=2 * 93 * (128 + 64),
         steps=120,
         retain=64,
         common=("partitions.scales={S1: 10}", "partitions.distractors=0"),
@@ -95,6 +98,7 @@ WORLDS = {
     ),
     "lfw": World(
         recipe="lfw-mobilefacenet",
+        usual=8 * 24 * (128 + 64),
         steps=80,
         retain=32,
         common=("partitions.test=600", "partitions.development=1500", "partitions.distractors=0"),

@@ -1,7 +1,8 @@
 """One run of the contest: a draw, a contestant and a setting, from f* to the rates of the altered model.
 
 A run's folder holds `run.json` (what was asked for, and what it cost) and the embeddings of the altered model, so that
-its evaluation can be made again alone. It is read again only if it was made with the same settings.
+its evaluation can be made again alone. It is read again only if it was made with the same settings. The commit of the
+code is kept beside, and the tables show it.
 """
 
 import json
@@ -18,8 +19,9 @@ from contest.rules import PEOPLE, PHOTOGRAPHS, SCALE, Contestant
 from contest.worlds import Draw, Place, fresh
 from damnatio.embedding import FILE, in_float64, load_embeddings, save_embeddings
 from damnatio.evaluation.legacy import Embedded
-from damnatio.evaluation.measuring import ORIGINAL, Result, measure, reference_of, table_of, write
+from damnatio.evaluation.measuring import ORIGINAL, measure, reference_of, table_of, write
 from damnatio.evaluation.protocol import compare
+from damnatio.evaluation.rates import Result
 from damnatio.forgetting.closed_form import alter, mapped
 from damnatio.forgetting.fine_tuning import forgetting_job
 from damnatio.methods import METHODS
@@ -31,7 +33,7 @@ from damnatio.support.code import digests
 from damnatio.support.errors import DamnatioError
 from damnatio.support.files import content_key, write_atomically
 from damnatio.support.tables import Table
-from damnatio.training.loop import fit
+from damnatio.training.loop import Job, fit
 
 RUN, RESULTS = "run.json", "results.parquet"
 WITHOUT_EFFECT = {"scales", "methods", "settings", "workers", "log_every", "checkpoint_seconds"}
@@ -101,11 +103,13 @@ def run(place: Place, number: int, contestant: Contestant, setting: Mapping[str,
     wanted = {
         "contestant": contestant.name,
         "method": method_settings(recipe, contestant.name).model_dump(mode="json", exclude_none=True),
-        "forget": recipe.forget.model_dump(mode="json", exclude=WITHOUT_EFFECT),
+        "forget": recipe.forget.model_dump(mode="json", exclude=WITHOUT_EFFECT, exclude_none=True),
         "draw": number,
         "steps": place.world.steps,
     }
-    folder = place.folder / f"draw-{number}" / f"{contestant.name}-{content_key(wanted)[:8]}"
+    if _is_closed_form(contestant):  # it takes seconds: after an edit it is made again
+        wanted["code"] = content_key(METHODS.code(contestant.method))
+    folder = place.folder / f"draw-{number}" / f"{contestant.name}-{content_key(dict(setting))[:8]}"
     made = _read(folder, wanted)
     if made is None:
         made = _forget(place, place.draw(number), contestant, recipe, fresh(folder))
@@ -137,7 +141,7 @@ def _read(folder: Path, wanted: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def _forget(place: Place, draw: Draw, contestant: Contestant, recipe: Recipe, folder: Path) -> dict[str, Any]:
     """Alter f*, embed with the altered model, keep the embeddings; the cost."""
-    if issubclass(METHODS.get(contestant.method), ClosedForm):
+    if _is_closed_form(contestant):
         seconds = _in_closed_form(place, draw, contestant, recipe, folder)
         save_embeddings(mapped(folder / "model", draw.units.astype(np.float32)), draw.rows, folder)
         return {"gradients": 0, "seconds": seconds, "error": ""}
@@ -148,14 +152,32 @@ def _forget(place: Place, draw: Draw, contestant: Contestant, recipe: Recipe, fo
     job = forgetting_job(recipe, place.faces, draw.partitions, draw.original, SCALE, contestant.name, trunk)
     order = np.random.default_rng([recipe.seed, world.steps]).permutation(len(job.rows))
     shown = np.resize(order, world.steps * world.retain)
+    job = replace(job, rows=job.rows[shown], labels=job.labels[shown])
+    _check_budget(job, place)
     try:
-        fit(replace(job, rows=job.rows[shown], labels=job.labels[shown]), model)
+        fit(job, model)
     except DamnatioError as error:  # the loss became infinite
         return {"gradients": world.gradients(), "seconds": time.process_time() - started, "error": str(error)}
     seconds = time.process_time() - started
     save_embeddings(place.embed(recipe, model, draw.rows), draw.rows, folder)
-    assert recipe.forget.identities_per_batch * recipe.forget.images_per_identity == PEOPLE * PHOTOGRAPHS
     return {"gradients": world.gradients(), "seconds": seconds, "error": ""}
+
+
+def _is_closed_form(contestant: Contestant) -> bool:
+    return issubclass(METHODS.get(contestant.method), ClosedForm)
+
+
+def _check_budget(job: Job, place: Place) -> None:
+    """Refuse a training that differs from the budget: a recipe may have a schedule of its own for a method."""
+    world, settings, forgetting = place.world, job.settings, job.forgetting
+    assert forgetting is not None
+    planned = (1, world.steps * world.retain, world.retain, PEOPLE, PHOTOGRAPHS)
+    batch = forgetting.identities_per_batch, forgetting.images_per_identity
+    if (settings.epochs, len(job.rows), settings.batch, *batch) != planned:
+        raise DamnatioError(
+            f"{job.title} would not have the budget of the contest: {settings.epochs} epochs of {len(job.rows)} retain "
+            f"images. Each has one epoch of {world.steps * world.retain}."
+        )
 
 
 def _in_closed_form(place: Place, draw: Draw, contestant: Contestant, recipe: Recipe, folder: Path) -> float:
