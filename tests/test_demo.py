@@ -51,7 +51,7 @@ def test_the_demo_forgets_and_remembers(tmp_path: Path) -> None:
     assert w1("GS", "Ftr-Ftr") <= 0.02
     assert w1("GS", "Ftr-Fev") <= 0.02
     assert w1("GS", "Fev-Fev") <= 0.04  # of some hundred pairs
-    for group in ("R", "T", "T single", "B"):
+    for group in ("R", "T", "T single"):
         assert rate("GS", group) >= rate("original", group) - 0.01
         assert numbers["GS", group, "TMR_legacy", 0.01] >= rate("original", group) - 0.01
     assert numbers["GS", "T", "TMR_legacy", 0.001] >= rate("original", "T", 0.001) - 0.01
