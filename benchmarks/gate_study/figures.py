@@ -70,7 +70,7 @@ def _photographs(rows: Rows, folder: Path) -> None:
             axis.set_xticks(*[[int(row["used"]) for row in with_strangers]] * 2)
             axis.minorticks_off()
         axes[0].set_ylabel("share, or TMR at FMR 0.01")
-        _legend(figure, axes[0], 5)
+        _legend(figure, axes[0], 3)
         _save(figure, folder, "photographs")
 
 
