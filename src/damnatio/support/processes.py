@@ -1,0 +1,114 @@
+"""Several processes on one job, as `torchrun` starts them; a single process is a group of one.
+
+Every process runs the same code in the same order. The first one, the main process, writes files and prints lines; the
+others compute their share. Tensors of a processor travel over gloo and those of a GPU over NCCL.
+
+Nobody waits forever for a process that died: its connections close, and torchrun, srun or our own pool ends the others.
+So the timeout is long: the others wait while the main process does alone what cannot be shared.
+"""
+
+import os
+from collections.abc import Callable
+from datetime import timedelta
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from damnatio.support.errors import DamnatioError
+
+T = TypeVar("T")
+PATIENCE = timedelta(days=7)
+
+
+def join() -> None:
+    """Become one of the processes that torchrun or Slurm started. Without them, nothing happens."""
+    if size() > 1 or int(os.environ.get("WORLD_SIZE", "1")) < 2:
+        return
+    import torch
+    from torch import distributed
+
+    if torch.cuda.is_available():
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+    backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+    distributed.init_process_group(backend, timeout=PATIENCE)
+
+
+def leave() -> None:
+    """End the group."""
+    if size() > 1:
+        from torch import distributed
+
+        distributed.destroy_process_group()
+
+
+def size() -> int:
+    """The number of processes."""
+    from torch import distributed
+
+    return distributed.get_world_size() if distributed.is_available() and distributed.is_initialized() else 1
+
+
+def rank() -> int:
+    """The number of this process, from 0."""
+    if size() == 1:
+        return 0
+    from torch import distributed
+
+    return distributed.get_rank()
+
+
+def is_main() -> bool:
+    """Whether this process writes and prints."""
+    return rank() == 0
+
+
+def wait() -> None:
+    """Go on when every process is here."""
+    if size() > 1:
+        from torch import distributed
+
+        distributed.all_gather_object([None] * size(), None)  # over gloo: a GPU is not needed to wait
+
+
+def from_main(work: Callable[[], T]) -> T:
+    """What `work` returns in the main process, in every process. An error there is an error everywhere."""
+    if size() == 1:
+        return work()
+    from torch import distributed
+
+    sent: list[object] = [None, None]
+    failure: BaseException | None = None
+    if is_main():
+        try:
+            sent[0] = work()
+        except BaseException as error:
+            failure, sent[1] = error, str(error) or type(error).__name__
+    distributed.broadcast_object_list(sent, src=0)
+    if failure is not None:
+        raise failure
+    if sent[1] is not None:
+        raise DamnatioError(str(sent[1]))
+    return sent[0]  # type: ignore[return-value]
+
+
+def from_all(mine: T) -> list[T]:
+    """What each process has, by rank, in every process."""
+    if size() == 1:
+        return [mine]
+    from torch import distributed
+
+    gathered: list[T | None] = [None] * size()
+    distributed.all_gather_object(gathered, mine)
+    return gathered  # type: ignore[return-value]
+
+
+def share_of(count: int) -> slice:
+    """The contiguous share of this process in `count` items. The shares of all processes follow each other and differ
+    by one item at most."""
+    return slice(count * rank() // size(), count * (rank() + 1) // size())
+
+
+def joined(mine: NDArray[np.generic]) -> NDArray[np.generic]:
+    """The rows of all processes in the order of their ranks, in every process."""
+    return mine if size() == 1 else np.concatenate(from_all(mine))
