@@ -81,12 +81,13 @@ def erase(
     asked for was forgotten.
     """
     from damnatio.erasure.erase import erase as carry_out
+    from damnatio.erasure.request import Request
 
-    return carry_out(
-        _path(model),
-        _path_or_none(people),
-        _path_or_none(retain),
+    request = Request(
+        model=_path(model),
         out=_path(out),
+        people=_path_or_none(people),
+        retain=_path_or_none(retain),
         method=method,
         gallery=_path_or_none(gallery),
         bystanders=_path_or_none(bystanders),
@@ -94,13 +95,13 @@ def erase(
         test=_path_or_none(test),
         strangers=strangers,
         goal=goal,
-        restore=restore,
+        restore=tuple(restore),
         keep_work=keep_work,
         freeze=freeze,
         resize=resize,
         overrides=overrides,
-        say=say or _silent,
     )
+    return carry_out(request, say or _silent)
 
 
 def hidden(model: AnyPath) -> "list[HiddenPerson]":
