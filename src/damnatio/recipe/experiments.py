@@ -23,9 +23,10 @@ def experiments(recipe: Recipe) -> dict[str, Recipe]:
     if not recipe.experiments and not recipe.seeds:
         return {"": recipe}
     plain: dict[str, Recipe] = {}
+    seeds: list[int | None] = list(recipe.seeds) if recipe.seeds else [None]
     for name in recipe.experiments or [""]:
         one = _experiment(recipe, name) if name else _settled(recipe, recipe.name)
-        for seed in recipe.seeds or [None]:
+        for seed in seeds:
             title = "-".join(part for part in (name, "" if seed is None else f"seed{seed}") if part)
             alone = {"name": f"{recipe.name}-{title}", "seed": one.seed if seed is None else seed}
             plain[title] = one.model_copy(update={**alone, "experiments": None, "seeds": None})
