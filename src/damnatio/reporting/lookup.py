@@ -86,7 +86,7 @@ class Averaged(Results):
     on one of them is a mark on the mean. Counts are added up."""
 
     def __init__(self, runs: Sequence[Results]) -> None:
-        self.titles = runs[0].titles
+        self.titles = {variant: title for run in runs for variant, title in run.titles.items()}
         self._runs = runs
         common = set.intersection(*(set(run._measured) for run in runs))
         self._measured = {quantity: _mean([run[quantity] for run in runs]) for quantity in common}

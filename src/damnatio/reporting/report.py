@@ -59,10 +59,7 @@ def write_report(
     results.write_csv(folder / RESULTS)
     warnings.write_csv(folder / WARNINGS)
     grids = grids_of(recipe, results, warnings, Table.read(partitions / COUNTS))
-    for grid in grids:
-        write_atomically(folder / f"{grid.name}.md", grid.markdown())
-        write_atomically(folder / f"{grid.name}.csv", grid.csv())
-        write_atomically(folder / f"{grid.name}.tex", grid.latex())
+    write_grids(grids, folder)
     titles = headings(recipe)
     drawn = [
         figures.Drawn(
@@ -105,6 +102,13 @@ def write_report(
         found=found,
         folder=folder,
     )
+
+
+def write_grids(grids: Sequence[Grid], folder: Path) -> None:
+    for grid in grids:
+        write_atomically(folder / f"{grid.name}.md", grid.markdown())
+        write_atomically(folder / f"{grid.name}.csv", grid.csv())
+        write_atomically(folder / f"{grid.name}.tex", grid.latex())
 
 
 def headings(recipe: Recipe) -> dict[str, str]:
