@@ -106,7 +106,8 @@ def grids_of(runs: Sequence[Run]) -> list[Grid]:
     if len(seeds) > 1:
         listed = ", ".join(map(str, seeds))
         for grid in grids:
-            grid.notes.insert(0, f"Mean ± standard deviation over the seeds {listed}; n is added up over them.")
+            counted = "; n is added up over them" if "n" in grid.header else ""
+            grid.notes.insert(0, f"Mean ± standard deviation over the seeds {listed}{counted}.")
     return grids
 
 

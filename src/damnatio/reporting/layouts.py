@@ -241,7 +241,7 @@ def comparison(panels: Sequence[Panel], point: float) -> list[Grid]:
                 columns,
                 point,
                 name=name,
-                caption=f"{name.capitalize()} in each experiment: {metric} at {rate} {point:g}",
+                caption=f"{name.capitalize()} as in the paper's Table V: {metric} at {rate} {point:g}",
                 notes=["Best values of a column within 0.002 in bold, f* excluded.", MARKS],
             )
         )

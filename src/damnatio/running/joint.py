@@ -6,7 +6,7 @@ Each experiment has a report of its own; the joined one is made from these repor
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from damnatio.pipeline import Pipeline
 from damnatio.recipe.building import built
@@ -37,9 +37,9 @@ def joined_report(pipelines: Mapping[str, Pipeline]) -> Path:
     return _publish(first.workspace, title, "experiments", dict(zip(folders, runs, strict=True)))
 
 
-def join(named: Sequence[tuple[str, Path]], workspace: Workspace) -> Path:
-    """The joined report of finished runs, in a folder of its own. Each run comes with the name of its experiment; an
-    empty one stands for the name of its folder. Runs of one name are seeds of one experiment."""
+def gathered(named: Sequence[tuple[str, Path]]) -> "dict[str, Run]":
+    """The finished runs in these folders, by the folder of their report. Each folder comes with the name of its
+    experiment; an empty one stands for the folder's own. Runs whose numbers cannot stand side by side are refused."""
     runs: dict[str, Run] = {}
     for name, place in named:
         for inner, folder in reports_of(place).items():
@@ -48,18 +48,20 @@ def join(named: Sequence[tuple[str, Path]], workspace: Workspace) -> Path:
             runs[str(folder)] = _run(folder, "-".join(part for part in (of_run, own) if part))
     for (one, first), (other, second) in combinations(runs.items(), 2):
         _check(one, first, other, second)
+    return runs
+
+
+def join(runs: "Mapping[str, Run]", workspace: Workspace) -> Path:
+    """The joined report of runs that were `gathered`, in a folder of its own."""
+    if (workspace.folder / "1-faces").exists() or "recipe" in _settings(workspace.folder / REPORT):
+        raise DamnatioError(f"{workspace.folder} is the folder of a run: name another, so that its report stays.")
     return _publish(workspace, workspace.folder.resolve().name, "runs", runs)
 
 
 def reports_of(run: Path) -> dict[str, Path]:
     """The folder of each report of a run, by the name of its experiment; the one of a plain run has no name."""
-    settings = section_of(manifest_of(run / REPORT), "settings")
-    if "recipe" in settings:
-        return {"": run / REPORT}
-    names = settings.get("experiments")
-    if not isinstance(names, list) or not names:
-        raise DamnatioError(f"There is no finished report of a run in {run / REPORT}: run its recipe to the end first.")
-    return {str(name): run / f"{REPORT}-{name}" for name in names}
+    names = _settings(run / REPORT).get("experiments")
+    return {str(name): run / f"{REPORT}-{name}" for name in names} if isinstance(names, list) else {"": run / REPORT}
 
 
 def runs_in(run: Path) -> "list[Run]":
@@ -70,15 +72,20 @@ def runs_in(run: Path) -> "list[Run]":
 def _run(folder: Path, experiment: str) -> "Run":
     from damnatio.reporting.joined import Run
 
-    recipe = section_of(section_of(manifest_of(folder), "settings"), "recipe")
+    recipe = section_of(_settings(folder), "recipe")
     if not recipe:
         raise DamnatioError(f"There is no finished report in {folder}: run its recipe to the end first.")
     return Run(experiment, built(recipe, folder), folder)
 
 
 def _seed(folder: Path) -> int:
-    seed = section_of(section_of(manifest_of(folder), "settings"), "recipe").get("seed")
+    seed = section_of(_settings(folder), "recipe").get("seed")
     return seed if isinstance(seed, int) else -1
+
+
+def _settings(folder: Path) -> dict[str, Any]:
+    """What a report was made with."""
+    return section_of(manifest_of(folder), "settings")
 
 
 def _check(one: str, first: "Run", other: str, second: "Run") -> None:
