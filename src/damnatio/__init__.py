@@ -47,15 +47,15 @@ def run(
 
     `overrides` are the words after `--set`; `folder` is the run's, `runs/<name of the recipe>` unless given.
     """
-    from damnatio.pipeline import Pipeline
     from damnatio.recipe.experiments import experiments
     from damnatio.recipe.files import load
+    from damnatio.running.elsewhere import pipeline_of
     from damnatio.running.joint import joined_report
     from damnatio.workspace import Workspace
 
     loaded = load(os.fspath(recipe), overrides)
     with Workspace(_path(folder or Path("runs") / loaded.name), say=say or _silent) as workspace:
-        return joined_report({name: Pipeline(one, workspace) for name, one in experiments(loaded).items()})
+        return joined_report({name: pipeline_of(one, workspace) for name, one in experiments(loaded).items()})
 
 
 def erase(

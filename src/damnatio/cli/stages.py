@@ -71,14 +71,14 @@ def _act(options: argparse.Namespace) -> int:
 
         data = names_faces(source)
     print(f"damnatio {options.verb}: {'' if data else 'recipe '}{source}", flush=True)  # torch takes seconds to import
-    from damnatio.pipeline import Pipeline
     from damnatio.recipe.experiments import experiments
     from damnatio.recipe.files import load, of_faces
+    from damnatio.running.elsewhere import pipeline_of
     from damnatio.workspace import Workspace
 
     recipe = of_faces(source, options.set) if data else load(source, options.set)
     with Workspace(options.run or Path("runs") / recipe.name, say=say) as workspace:
-        pipelines = {name: Pipeline(one, workspace) for name, one in experiments(recipe).items()}
+        pipelines = {name: pipeline_of(one, workspace) for name, one in experiments(recipe).items()}
         if options.work is _report and "" not in pipelines:
             _joined_report(pipelines)
             return 0
