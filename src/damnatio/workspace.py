@@ -33,7 +33,7 @@ from typing import IO, Any
 from damnatio import __version__
 from damnatio.support.errors import DamnatioError
 from damnatio.support.files import content_key, digest_of, write_atomically
-from damnatio.support.manifests import CACHES, CHECKPOINT, LOG, MANIFEST, manifest_of, section_of
+from damnatio.support.manifests import CACHES, CHECKPOINT, LOG, MANIFEST, PIECES, manifest_of, section_of
 
 LOCK = ".lock"
 FORMAT = 3
@@ -137,6 +137,7 @@ class Workspace:
                 raise
             _finish(partial, wanted, key, time.monotonic() - started)
         (partial / CHECKPOINT).unlink(missing_ok=True)
+        shutil.rmtree(partial / PIECES, ignore_errors=True)
         if final.exists():  # it has no manifest of this key, so it is no finished output
             shutil.rmtree(final)
         partial.rename(final)

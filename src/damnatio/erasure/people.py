@@ -10,11 +10,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from damnatio.captures import instances_of, medoids, pixel_distances
+from damnatio.captures import instances_of, medoids
 from damnatio.erasure.embedder import Embedder, units_of
 from damnatio.erasure.request import BYSTANDERS, RETAIN, Request
 from damnatio.faces import SOURCES, detect
 from damnatio.faces.base import FaceSource, Images, UnreadableError
+from damnatio.faces.distances import pixel_distances
 from damnatio.methods.strangers import EACH, MOST, Strangers, Units
 from damnatio.support.errors import DamnatioError
 from damnatio.support.progress import progress

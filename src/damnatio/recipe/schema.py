@@ -34,6 +34,12 @@ class FaceSettings(Section):
     source: str
     size: int = Field(112, ge=16, le=MAX_SIDE, description="side of the square images, in pixels")
     cache_gb: float = Field(8.0, ge=0, description="decoded pixels are stored on disk if they take no more than this")
+    workers: int | None = Field(
+        None,
+        ge=0,
+        le=256,
+        description="processes that decode in stage 1; 0 decodes in the command; unset: one per core",
+    )
 
 
 class CaptureSettings(Section):

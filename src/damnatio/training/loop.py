@@ -238,6 +238,7 @@ class _Loop:
             seed=self.job.seed,
             embed=embedder(self.job.backbone),
             embed_frozen=embedder(forgetting.original),
+            folder=self.folder,
         )
 
     def _line(self, step: int, terms: dict[str, float], speed: float) -> dict[str, Any]:
