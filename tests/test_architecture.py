@@ -1,4 +1,4 @@
-"""Imports point one way: cli, erasure, pipeline, recipe files, stages, parts, recipe sections, support."""
+"""Imports point one way: cli, erasure, running, pipeline, recipe files, stages, parts, recipe sections, support."""
 
 import ast
 from pathlib import Path
@@ -11,7 +11,19 @@ SUPPORT = ["support"]
 SECTIONS = ["recipe.schema", "recipe.sentences", "recipe.yaml_text"]
 PARTS = ["backbones", "heads", "methods", "metrics", "models"]
 STAGES = ["faces", "captures", "partitions", "training", "forgetting", "embedding", "evaluation", "reporting"]
-ORDER = [*SUPPORT, *SECTIONS, *PARTS, *STAGES, "recipe", "workspace", "pipeline", "erasure", "cli", "__main__"]
+ORDER = [
+    *SUPPORT,
+    *SECTIONS,
+    *PARTS,
+    *STAGES,
+    "recipe",
+    "workspace",
+    "pipeline",
+    "running",
+    "erasure",
+    "cli",
+    "__main__",
+]
 
 
 def level(module: str) -> tuple[int, str]:

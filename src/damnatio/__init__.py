@@ -48,11 +48,12 @@ def run(
     """
     from damnatio.pipeline import Pipeline
     from damnatio.recipe.files import load
+    from damnatio.running.publishing import publish
     from damnatio.workspace import Workspace
 
     loaded = load(os.fspath(recipe), overrides)
     with Workspace(_path(folder or Path("runs") / loaded.name), say=say or _silent) as workspace:
-        return Pipeline(loaded, workspace).report()
+        return publish(Pipeline(loaded, workspace)).folder
 
 
 def erase(

@@ -1,0 +1,1 @@
+"""How a recipe is run: here, on several GPUs or by Slurm; what is done, what failed, and the report at the end."""
