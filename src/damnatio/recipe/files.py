@@ -13,6 +13,8 @@ import yaml
 
 from damnatio.faces import SOURCES, detect
 from damnatio.faces.detection import is_source
+from damnatio.recipe.building import built, merged, source_of
+from damnatio.recipe.experiments import experiments
 from damnatio.recipe.schema import FaceSettings, ModelSettings, Recipe
 from damnatio.recipe.sentences import validated
 from damnatio.recipe.yaml_text import RepeatedKeyError, parse
@@ -34,18 +36,16 @@ def of_faces(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
 
 def compose(content: dict[str, Any], source: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     """The recipe of this content, as a file would hold it; `source` names it where something is wrong."""
-    before = _source_of(content)
+    before = source_of(content)
     for override in overrides:
         _override(content, override)
     _import_plugins(content.get("plugins"))
-    chosen = _source_of(content)
-    if chosen is not None:
-        kind = SOURCES.get(chosen).Settings
-        faces = content["faces"]
-        if before not in (None, chosen):
-            faces = _without_old_source(faces, str(before), kind, overrides)
-        content["faces"] = validated(kind, faces, source, "faces")
-    recipe = validated(Recipe, content, source)
+    if before not in (None, source_of(content)):
+        content["faces"] = _without_old_source(content["faces"], str(before), overrides)
+    recipe = built(content, source)
+    if recipe.experiments or recipe.seeds:
+        experiments(recipe)  # a mistake in one of them is an error now, and not after the others
+        return recipe
     from damnatio.recipe.checks import settled  # needs torch
 
     return settled(recipe, source)
@@ -58,14 +58,7 @@ def _import_plugins(plugins: Any) -> None:
             _import_file(Path(plugin))
 
 
-def _source_of(content: Mapping[str, Any]) -> str | None:
-    faces = content.get("faces")
-    return str(faces["source"]) if isinstance(faces, Mapping) and "source" in faces else None
-
-
-def _without_old_source(
-    faces: Mapping[str, Any], before: str, kind: type[FaceSettings], overrides: Sequence[str]
-) -> dict[str, Any]:
+def _without_old_source(faces: Mapping[str, Any], before: str, overrides: Sequence[str]) -> dict[str, Any]:
     """The faces' section after `--set faces.source`: without the keys of the source before.
 
     A key stays if it is set by `--set` as well, or if both sources have it from one class: `size` means the same
@@ -73,6 +66,7 @@ def _without_old_source(
     paths = [override.partition("=")[0].strip().split(".") for override in overrides]
     if ["faces"] in paths:  # the whole section is new
         return dict(faces)
+    kind = SOURCES.get(faces["source"]).Settings
     old = SOURCES.get(before).Settings if before in SOURCES.names() else FaceSettings
     common = next(base for base in kind.__mro__ if issubclass(old, base) and issubclass(base, FaceSettings))
     kept = {*common.model_fields, *(path[1] for path in paths if path[0] == "faces" and len(path) > 1)}
@@ -150,17 +144,7 @@ def _read(path: Path, seen: tuple[Path, ...] = ()) -> dict[str, Any]:
     if path in seen:
         raise DamnatioError(f"The recipe {path} is its own base.")
     beside = path.parent / f"{base}.yaml"
-    return _merged(_read(beside if beside.is_file() else find(base), (*seen, path)), content)
-
-
-def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
-    """`above` over `below`, section by section; another source or set of scales replaces the whole of the old one."""
-    merged = dict(below)
-    for key, value in above.items():
-        old = merged.get(key)
-        whole = key == "scales" or (isinstance(value, dict) and "source" in value)
-        merged[key] = _merged(old, value) if isinstance(old, dict) and isinstance(value, dict) and not whole else value
-    return merged
+    return merged(_read(beside if beside.is_file() else find(base), (*seen, path)), content)
 
 
 def _override(content: dict[str, Any], override: str) -> None:
