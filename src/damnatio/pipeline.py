@@ -272,14 +272,19 @@ class Pipeline:
 
     def finished(self, scale: str, variant: str, own: dict[str, Any]) -> Output | None:
         """The evaluation of a variant with these settings of its own, if it is on disk."""
-        look = copy.copy(self)  # keeps what was read of the source
         forget = self.recipe.forget.model_copy(update={"settings": {**self.recipe.forget.settings, variant: own}})
-        look.recipe = self.recipe.model_copy(update={"forget": forget})
-        look._known, look._computes = {}, False
+        look = self.again(self.workspace)
+        look.recipe, look._computes = self.recipe.model_copy(update={"forget": forget}), False
         try:
             return look.evaluation(scale, variant)
         except DamnatioError:  # it is not finished, or its method is not known here
             return None
+
+    def again(self, workspace: Workspace) -> "Pipeline":
+        """The same recipe from its beginning. What was read of the source is kept."""
+        other = copy.copy(self)
+        other.workspace, other._known = workspace, {}
+        return other
 
     # --- shared by the stages -----------------------------------------------------------------------------------------
 

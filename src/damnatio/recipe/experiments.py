@@ -10,7 +10,11 @@
 one run folder: a stage's output is keyed by what went into it, so what experiments have in common is made once.
 """
 
+import re
+from collections.abc import Mapping
+
 from damnatio.recipe.building import built, merged
+from damnatio.recipe.protocols import other_protocol
 from damnatio.recipe.schema import Recipe
 from damnatio.support.errors import DamnatioError
 
@@ -23,13 +27,31 @@ def experiments(recipe: Recipe) -> dict[str, Recipe]:
     if not recipe.experiments and not recipe.seeds:
         return {"": recipe}
     plain: dict[str, Recipe] = {}
+    seeds: list[int | None] = list(recipe.seeds) if recipe.seeds else [None]
     for name in recipe.experiments or [""]:
         one = _experiment(recipe, name) if name else _settled(recipe, recipe.name)
-        for seed in recipe.seeds or [None]:
+        for seed in seeds:
             title = "-".join(part for part in (name, "" if seed is None else f"seed{seed}") if part)
             alone = {"name": f"{recipe.name}-{title}", "seed": one.seed if seed is None else seed}
             plain[title] = one.model_copy(update={**alone, "experiments": None, "seeds": None})
+    _one_protocol(recipe, plain)
     return plain
+
+
+def without_seed(name: str, seed: int) -> str:
+    """The experiment of which this is the run with this seed."""
+    return re.sub(rf"(^|-)seed{seed}$", "", name)
+
+
+def _one_protocol(recipe: Recipe, plain: Mapping[str, Recipe]) -> None:
+    """What a report puts side by side must be measured alike: better said now than after weeks of training."""
+    (first, one), *others = plain.items()
+    for name, other in others:
+        if difference := other_protocol(one, other):
+            raise DamnatioError(
+                f"Recipe {recipe.name}: the experiments {first} and {name} cannot stand in one table: {difference}. "
+                "Make them two recipes."
+            )
 
 
 def _experiment(recipe: Recipe, name: str) -> Recipe:

@@ -1,5 +1,6 @@
 """Recipes from YAML files. A file says what differs from the defaults, or from the recipe that it names as its `base`;
-`--set section.key=value` says what differs in one call. An unknown key is an error."""
+`--set section.key=value` says what differs in one call, and `--set faces=PATH` names other faces. An unknown key is an
+error."""
 
 import hashlib
 import re
@@ -148,23 +149,54 @@ def _read(path: Path, seen: tuple[Path, ...] = ()) -> dict[str, Any]:
 
 
 def _override(content: dict[str, Any], override: str) -> None:
+    """`section.key=value` is set in the recipe and holds in all its experiments, whatever they say themselves, and
+    `experiments.NAME.section.key=value` in one. Of two overrides the last wins."""
     path, equals, text = override.partition("=")
     if not equals or not path:
         raise DamnatioError(f"--set {override}: write it as section.key=value.")
-    *sections, key = path.strip().split(".")
+    keys = path.strip().split(".")
+    try:
+        value = parse(text)
+    except RepeatedKeyError as error:
+        raise DamnatioError(f"--set {override}: {error}.") from error
+    except (ValueError, yaml.YAMLError):
+        raise DamnatioError(f"--set {override}: the value is not valid YAML.") from None
+    named = content.get("experiments")
+    if keys[0] == "experiments":
+        if len(keys) > 2 and not (isinstance(named, dict) and keys[1] in named):
+            known = nearest(keys[1], named if isinstance(named, dict) else [])
+            raise DamnatioError(f"--set {override}: there is no experiment '{keys[1]}'.{known}")
+    elif isinstance(named, dict):
+        for experiment in named.values():
+            _drop(experiment, keys[:1] if keys == ["faces", "source"] else keys)
+    if keys == ["seed"]:
+        content.pop("seeds", None)
+    if keys == ["faces"] and isinstance(value, str):
+        value = _detected(value, content.get("faces"))
     place = content
-    for section in sections:
+    for section in keys[:-1]:
         if place.get(section) is None:
             place[section] = {}
         place = place[section]
         if not isinstance(place, dict):
             raise DamnatioError(f"--set {override}: '{section}' is a value, not a section.")
-    try:
-        place[key] = parse(text)
-    except RepeatedKeyError as error:
-        raise DamnatioError(f"--set {override}: {error}.") from error
-    except (ValueError, yaml.YAMLError):
-        raise DamnatioError(f"--set {override}: the value is not valid YAML.") from None
+    place[keys[-1]] = value
+
+
+def _drop(section: Any, keys: Sequence[str]) -> None:
+    """Leave out what stands at these keys, and each section that is empty then."""
+    if isinstance(section, dict) and keys[0] in section:
+        _drop(section[keys[0]], keys[1:]) if keys[1:] else section.pop(keys[0])
+        if section.get(keys[0]) == {}:
+            del section[keys[0]]
+
+
+def _detected(path: str, before: Any) -> dict[str, Any]:
+    """The section of the faces at a path, with what the section before says of every source of images."""
+    found = detect(path)
+    common = {key for base in type(found).__mro__[1:] if issubclass(base, FaceSettings) for key in base.model_fields}
+    kept = {key: before[key] for key in common - {"source"} if key in before} if isinstance(before, dict) else {}
+    return {**kept, **found.model_dump(exclude_unset=True)}
 
 
 def _import_file(path: Path) -> None:

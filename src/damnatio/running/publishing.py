@@ -28,23 +28,30 @@ class Published:
     recipe: Recipe
 
 
-def publish(pipeline: Pipeline, *, faces_shown: bool = True) -> Published:
-    """Make what the report is on, and write it. Without `faces_shown` no figure shows a photograph."""
-    asked = {model: pipeline.evaluation(*model) for model in pipeline.models()}
+def needed(pipeline: Pipeline, *, faces_shown: bool = True) -> tuple[Models, dict[str, Output]]:
+    """What a report is made from: the evaluations, and the rest by name."""
+    evaluations = {model: pipeline.evaluation(*model) for model in pipeline.models()}
     inputs = {"partitions": pipeline.partitions()}
     if faces_shown:
         inputs["examples"] = pipeline.examples()
-    with pipeline.workspace.holding(REPORT):  # whoever reports last has seen all that was finished
-        return _published(pipeline, asked, inputs)
+    return evaluations, inputs
 
 
-def _published(pipeline: Pipeline, asked: Models, inputs: dict[str, Output]) -> Published:
+def publish(pipeline: Pipeline, name: str = REPORT, *, faces_shown: bool = True) -> Published:
+    """Make what the report is on, and write it. That of an experiment has another `name`, and holds what the experiment
+    asks for alone. Without `faces_shown` no figure shows a photograph."""
+    asked, inputs = needed(pipeline, faces_shown=faces_shown)
+    with pipeline.workspace.holding(name):  # whoever reports last has seen all that was finished
+        return _published(pipeline, name, asked, inputs)
+
+
+def _published(pipeline: Pipeline, name: str, asked: Models, inputs: dict[str, Output]) -> Published:
     found = {model: output for model, output in asked.items() if not isinstance(output, Absent)}
     if not found:
         raise DamnatioError("There is nothing to report: no evaluation is finished.")
-    kept, recipe = _kept(pipeline, asked)
+    kept, recipe = _kept(pipeline, asked) if name == REPORT else ({}, pipeline.recipe)
     if len(found) < len(asked):  # something failed: the report is on the rest
-        methods = [variant for variant in recipe.forget.methods if variant in {name for _, name in {**found, **kept}}]
+        methods = [variant for variant in recipe.forget.methods if variant in {known for _, known in {**found, **kept}}]
         recipe = recipe.model_copy(update={"forget": recipe.forget.model_copy(update={"methods": methods})})
     found |= kept
     models = [(scale, variant) for scale in recipe.forget.scales for variant in (ORIGINAL, *recipe.forget.methods)]
@@ -62,7 +69,7 @@ def _published(pipeline: Pipeline, asked: Models, inputs: dict[str, Output]) -> 
     code = behind(build)
     for variant in recipe.forget.methods:  # the page says which methods are reconstructions, and draws some of them
         code |= METHODS.code(method_settings(recipe, variant).method)
-    folder = pipeline.workspace.publish(REPORT, {"recipe": plain(recipe)}, inputs, build, code)
+    folder = pipeline.workspace.publish(name, {"recipe": plain(recipe)}, inputs, build, code)
     return Published(folder, recipe)
 
 
