@@ -1,12 +1,13 @@
-"""A run's folder: nothing computed twice, nothing half written, one process at a time."""
+"""A run's folder: nothing computed twice, nothing half written, each output made by one process."""
 
-import fcntl
 import hashlib
 import json
+import platform
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -278,7 +279,7 @@ def test_publish_swaps_the_whole_folder(workspace: Workspace) -> None:
     folder = workspace.publish("report", {}, input_of("two"), Build("new"))
     assert sorted(path.name for path in folder.iterdir()) == ["data.txt", "stage.json"]
     assert (folder / "data.txt").read_text() == "new"
-    assert sorted(path.name for path in workspace.folder.iterdir()) == [".lock", "report"]
+    assert sorted(path.name for path in workspace.folder.iterdir()) == ["report"]
 
 
 def test_publish_keeps_the_old_folder_while_building_and_if_the_build_fails(workspace: Workspace) -> None:
@@ -302,39 +303,95 @@ def test_publish_survives_what_an_interrupted_swap_left(workspace: Workspace) ->
     shutil.copytree(workspace.folder / ".old-report", workspace.folder / ".partial-report")
     workspace.publish("report", {}, input_of("one"), Build("new"))
     assert (report / "data.txt").read_text() == "new"
-    assert sorted(path.name for path in workspace.folder.iterdir()) == [".lock", "report"]
+    assert sorted(path.name for path in workspace.folder.iterdir()) == ["report"]
 
 
-# --- one process at a time -------------------------------------------------------------------------------------------
+# --- several processes in one folder ---------------------------------------------------------------------------------
 
-OPEN = """
-import sys
+SLOW = """
+import sys, time
 from pathlib import Path
-from damnatio.support.errors import DamnatioError
 from damnatio.workspace import Workspace
-try:
-    Workspace(Path(sys.argv[1]))
-except DamnatioError as error:
-    print(error)
-    sys.exit(2)
+def build(folder):
+    print("building", flush=True)
+    while not Path(sys.argv[2]).exists():
+        time.sleep(0.02)
+    (folder / "data.txt").write_text("by another")
+with Workspace(Path(sys.argv[1])) as workspace:
+    workspace.stage("4-train", "original", {}, {}, build)
 """
 
 
-def open_elsewhere(folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", OPEN, str(folder)], capture_output=True, text=True, check=False)
+@contextmanager
+def building_elsewhere(folder: Path, may_end: Path) -> Iterator[subprocess.Popen[str]]:
+    """Another process that builds an output, until the file is there."""
+    command = [sys.executable, "-c", SLOW, str(folder), str(may_end)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "building\n"
+        yield process
+        process.kill()
 
 
-def test_second_process_in_the_folder_is_asked_to_wait(workspace: Workspace) -> None:
-    done = open_elsewhere(workspace.folder)
-    assert done.returncode == 2
-    assert "Another process is working in" in done.stdout
-    assert str(workspace.folder) in done.stdout
-    assert "name another folder" in done.stdout
+def test_who_needs_what_another_builds_waits_for_it_and_reuses_it(tmp_path: Path, said: list[str]) -> None:
+    def say(line: str) -> None:
+        said.append(line)
+        (tmp_path / "end").touch()
+
+    with building_elsewhere(tmp_path / "run", tmp_path / "end") as other, Workspace(tmp_path / "run", say) as workspace:
+        build = Build("by us")
+        output = workspace.stage("4-train", "original", {}, {}, build)
+        assert (output.path / "data.txt").read_text() == "by another"
+        assert build.calls == 0
+        assert f"is being made by process {other.pid} on {platform.node()} since" in said[0]
+        assert "reused" in said[1]
+    assert len(said) == 2
 
 
-def test_folder_is_free_again_when_the_first_process_is_done(workspace: Workspace) -> None:
-    workspace.__exit__()
-    assert open_elsewhere(workspace.folder).returncode == 0
+def test_other_outputs_can_be_built_meanwhile(workspace: Workspace, tmp_path: Path) -> None:
+    with building_elsewhere(workspace.folder, tmp_path / "never") as other:
+        output = workspace.stage("4-train", "original", {"seed": 2}, {}, Build("by us"))
+        assert (output.path / "data.txt").read_text() == "by us"
+        assert other.poll() is None
+
+
+def test_build_of_a_process_that_was_killed_goes_on_at_once(workspace: Workspace, tmp_path: Path) -> None:
+    with building_elsewhere(workspace.folder, tmp_path / "never") as other:
+        (partial,) = (workspace.folder / "4-train").iterdir()
+        (partial / "half.txt").write_text("of the one that was killed")
+        other.kill()
+        other.wait()
+        found = []
+
+        def resume(folder: Path) -> None:
+            found.append((folder / "half.txt").read_text())
+
+        workspace.stage("4-train", "original", {}, {}, resume)
+    assert found == ["of the one that was killed"]
+
+
+def test_who_was_taken_for_dead_does_not_replace_what_its_successor_made(workspace: Workspace) -> None:
+    def robbed(folder: Path) -> None:
+        (folder / "data.txt").write_text("old")
+        (lock,) = (workspace.folder / ".locks").iterdir()
+        shutil.rmtree(lock)  # what a process on another machine does, after minutes without a sign of life
+        holder = {"token": "other", "host": "elsewhere", "machine": "elsewhere", "pid": 7, "since": "today"}
+        lock.mkdir()
+        (lock / "holder.json").write_text(json.dumps(holder))
+
+    with pytest.raises(DamnatioError, match=r"took 4-train|took original-\w+ over"):
+        workspace.stage("4-train", "original", {}, {}, robbed)
+    assert not [path for path in (workspace.folder / "4-train").iterdir() if not path.name.startswith(".")]
+    assert len(list((workspace.folder / ".locks").iterdir())) == 1  # it is the other's
+
+
+def test_whole_folder_is_held_by_one_process_that_asks_for_it_alone(tmp_path: Path) -> None:
+    with Workspace(tmp_path / "run", alone=True):
+        with pytest.raises(DamnatioError, match=r"Another process is working in .+run: process \d+ on .+ Wait for it"):
+            Workspace(tmp_path / "run", alone=True)
+        Workspace(tmp_path / "run")
+    with Workspace(tmp_path / "run", alone=True):
+        pass
 
 
 def test_folder_that_cannot_be_used_is_told(tmp_path: Path) -> None:
@@ -344,18 +401,48 @@ def test_folder_that_cannot_be_used_is_told(tmp_path: Path) -> None:
             Workspace(folder)
 
 
-def test_lock_that_its_holder_deleted_meanwhile_is_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lock, real = tmp_path / "run" / ".lock", fcntl.flock
+GROUP = """
+import sys
+from pathlib import Path
+from damnatio.support import processes
+from damnatio.support.errors import DamnatioError
+from damnatio.workspace import Workspace
+processes.join()
+rank, folder = processes.rank(), Path(sys.argv[1])
+def shared(partial):
+    everyone = processes.from_all(rank)
+    if processes.is_main():
+        (partial / "data.txt").write_text(f"made by {everyone}")
+def alone(partial):
+    (partial / "data.txt").write_text(f"made by {rank}")
+def fails(partial):
+    raise DamnatioError(f"It failed in {rank}.")
+with Workspace(folder) as workspace:
+    one = workspace.stage("4-train", "original", {}, {}, shared, shared=True)
+    two = workspace.stage("3-partitions", "all", {}, {"original": one}, alone)
+    try:
+        workspace.stage("5-forget", "S1-HD", {}, {"original": one}, fails)
+        error = ""
+    except DamnatioError as failure:
+        error = f"{type(failure).__name__}: {failure}"
+    again = workspace.stage("4-train", "original", {}, {}, fails)
+texts = [(output.path / "data.txt").read_text() for output in (one, two, again)]
+(folder / f"rank-{rank}.txt").write_text(" | ".join([*texts, error]))
+processes.leave()
+"""
 
-    def late(file: Any, how: int) -> None:
-        monkeypatch.setattr(fcntl, "flock", real)
-        shutil.rmtree(lock.parent)  # between our opening and our locking
-        real(file, how)
 
-    monkeypatch.setattr(fcntl, "flock", late)
-    with Workspace(tmp_path / "run") as workspace:
-        assert lock.exists()
-        assert open_elsewhere(workspace.folder).returncode == 2
+@pytest.mark.cli
+def test_processes_of_a_group_build_together_what_is_shared_and_wait_for_the_rest(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--no-python"]
+    done = subprocess.run(
+        [*command, sys.executable, "-c", GROUP, str(tmp_path)], capture_output=True, text=True, check=True, timeout=120
+    )
+    said = [(tmp_path / f"rank-{rank}.txt").read_text() for rank in (0, 1)]
+    made = "made by [0, 1] | made by 0 | made by [0, 1]"
+    assert said == [f"{made} | DamnatioError: It failed in 0.", f"{made} | MainFailedError: It failed in 0."]
+    assert len(done.stdout.splitlines()) == 3  # one line per output, from the main process
+    assert not (tmp_path / ".locks").exists()
 
 
 # --- what a call leaves that computed nothing -----------------------------------------------------------------------

@@ -55,7 +55,7 @@ class Place:
 
     def __init__(self, world: World, folder: Path, overrides: Sequence[str] = ()) -> None:
         self.world, self.folder, self.overrides = world, folder, list(overrides)
-        self._workspace = Workspace(folder / "run", say)
+        self._workspace = Workspace(folder / "run", say, alone=True)
         self._draws: dict[int, Draw] = {}
 
     def __enter__(self) -> "Place":

@@ -1,4 +1,4 @@
-"""The flow: faces -> captures -> partitions -> f* -> f -> embeddings -> comparisons -> report.
+"""The flow: faces -> captures -> partitions -> f* -> f -> embeddings -> comparisons.
 
 Each method of `Pipeline` is one stage. It asks for the stages before it, says what its output depends on, and computes
 only what is not on disk. The stage's own module does the computing.
@@ -28,7 +28,6 @@ from damnatio.partitions import Partitions
 from damnatio.recipe.schema import Recipe
 from damnatio.support.code import behind, digests
 from damnatio.support.errors import DamnatioError
-from damnatio.support.manifests import manifest_of, section_of
 from damnatio.support.tables import Table
 from damnatio.workspace import Output, Workspace
 
@@ -39,15 +38,13 @@ _NO_EFFECT = {"workers", "log_every", "checkpoint_seconds", "cache_gb"}
 class Pipeline:
     def __init__(self, recipe: Recipe, workspace: Workspace) -> None:
         self.recipe, self.workspace = recipe, workspace
-        self.reported = recipe
-        """the recipe of the report, which also names the variants and scales that the report keeps from before"""
         self._known: dict[tuple[str, str], Output] = {}
         self._computes = True
 
     # --- stages -----------------------------------------------------------------------------------------------------
 
     def faces(self) -> Output:
-        settings = {**_plain(self.recipe.faces), "content": self._content}
+        settings = {**plain(self.recipe.faces), "content": self._content}
         source = self.recipe.faces.source
 
         def build(folder: Path) -> None:
@@ -63,7 +60,7 @@ class Pipeline:
 
             find_captures(self.images(faces), self.recipe.captures.threshold, folder)
 
-        return self._stage("2-captures", "all", _plain(self.recipe.captures), {"faces": faces}, build)
+        return self._stage("2-captures", "all", plain(self.recipe.captures), {"faces": faces}, build, shared=True)
 
     def partitions(self) -> Output:
         settings, seed = self.recipe.partitions, self.recipe.seed
@@ -74,7 +71,7 @@ class Pipeline:
 
             draw(Table.read(captures.path / "captures.parquet"), settings, seed).write(folder)
 
-        return self._stage("3-partitions", "all", {**_plain(settings), "seed": seed}, {"captures": captures}, build)
+        return self._stage("3-partitions", "all", {**plain(settings), "seed": seed}, {"captures": captures}, build)
 
     def original(self) -> Output:
         """f*: trained on the retain identities, or imported."""
@@ -94,9 +91,9 @@ class Pipeline:
 
         settings: dict[str, Any] = {"model": self._model_settings}
         if not recipe.model.weights:
-            settings |= {"train": _plain(recipe.train), "seed": recipe.seed}
+            settings |= {"train": plain(recipe.train), "seed": recipe.seed}
         inputs = {"faces": faces, "partitions": partitions}
-        return self._stage("4-train", ORIGINAL, settings, inputs, build, self._network_code())
+        return self._stage("4-train", ORIGINAL, settings, inputs, build, self._network_code(), shared=True)
 
     def trunk(self) -> Output:
         """The activations of the trunk, the frozen layers of f*, for every method."""
@@ -119,7 +116,7 @@ class Pipeline:
 
         inputs = {"faces": faces, "partitions": partitions, "original": original}
         name = re.sub(r"[^\w.-]+", "-", freeze).strip("-")  # a value of an ONNX graph may bear any name
-        return self._stage("4-trunk", name, {"freeze": freeze}, inputs, build, self._network_code())
+        return self._stage("4-trunk", name, {"freeze": freeze}, inputs, build, self._network_code(), shared=True)
 
     def altered(self, scale: str, variant: str) -> Output:
         """f: the original model after forgetting."""
@@ -147,13 +144,13 @@ class Pipeline:
             )
 
         elsewhere = ("scales", "methods", "settings", "retain")  # the variant's settings hold the retain term
-        common = {k: v for k, v in _plain(schedule_of(recipe, variant)).items() if k not in elsewhere}
-        own = {k: v for k, v in _plain(settings).items() if k not in SCHEDULE}  # they are in the schedule
+        common = {k: v for k, v in plain(schedule_of(recipe, variant)).items() if k not in elsewhere}
+        own = {k: v for k, v in plain(settings).items() if k not in SCHEDULE}  # they are in the schedule
         if own.get("retain") == "classify":  # outputs older than the choice have no word for it
             del own["retain"]
         keyed = {"scale": scale, "forget": common, "method": own, "seed": recipe.seed}
         code = METHODS.code(settings.method) | self._network_code()
-        return self._stage("5-forget", f"{scale}-{variant}", keyed, inputs, build, code)
+        return self._stage("5-forget", f"{scale}-{variant}", keyed, inputs, build, code, shared=True)
 
     def _mapped(self, scale: str, variant: str) -> Output:
         """f by a closed form: f* and a map of its embeddings, made of those that the evaluation of f* reads anyway."""
@@ -170,7 +167,7 @@ class Pipeline:
             units, rows = load_embeddings(embeddings.path / FILE, table.table)
             alter(recipe, table, original.path, units, rows, scale, variant, folder)
 
-        keyed = {"scale": scale, "method": _plain(settings), "seed": recipe.seed}
+        keyed = {"scale": scale, "method": plain(settings), "seed": recipe.seed}
         inputs = {"partitions": partitions, "original": original, "embeddings": embeddings}
         code = METHODS.code(settings.method) | self._network_code()
         return self._stage("5-forget", f"{scale}-{variant}", keyed, inputs, build, code)
@@ -181,8 +178,9 @@ class Pipeline:
         return variant != ORIGINAL and issubclass(METHODS.get(method_settings(self.recipe, variant).method), ClosedForm)
 
     def embeddings(self, scale: str, variant: str) -> Output:
-        """The embeddings of all images that the evaluation compares. f* has one set for all scales. A closed form maps
-        those of f*: no image is embedded again."""
+        """The embeddings of all images that the evaluation compares. f* has one set for all scales."""
+        if self._is_closed_form(variant):
+            return self._mapped_embeddings(scale, variant)
         faces, partitions, model = self.faces(), self.partitions(), self._model(scale, variant)
         name = ORIGINAL if variant == ORIGINAL else f"{scale}-{variant}"
         inputs = {"faces": faces, "partitions": partitions, "model": model}
@@ -198,20 +196,24 @@ class Pipeline:
             batch = self.recipe.evaluate.embed_batch
             write_embeddings(backbone, card, self.images(faces), rows, batch, folder, f"embed {name}")
 
-        def build_mapped(folder: Path) -> None:
+        return self._stage("6-embed", name, {}, inputs, build, self._network_code(), shared=True)
+
+    def _mapped_embeddings(self, scale: str, variant: str) -> Output:
+        """The embeddings of a closed form, which maps those of f*: no image is embedded again."""
+        model, original = self.altered(scale, variant), self.embeddings(scale, ORIGINAL)
+
+        def build(folder: Path) -> None:
             from damnatio.embedding import FILE, read_embeddings, save_embeddings
             from damnatio.forgetting.closed_form import mapped
             from damnatio.support.devices import set_threads
 
             set_threads(self.recipe.threads)
-            units, rows = read_embeddings(inputs["original"].path / FILE)
+            units, rows = read_embeddings(original.path / FILE)
             save_embeddings(mapped(model.path, units), rows, folder)
 
-        if not self._is_closed_form(variant):
-            return self._stage("6-embed", name, {}, inputs, build, self._network_code())
-        inputs = {"model": model, "original": self.embeddings(scale, ORIGINAL)}
+        inputs = {"model": model, "original": original}
         code = METHODS.code(method_settings(self.recipe, variant).method) | self._network_code()
-        return self._stage("6-embed", name, {}, inputs, build_mapped, code)
+        return self._stage("6-embed", f"{scale}-{variant}", {}, inputs, build, code)
 
     def examples(self) -> Output:
         """Some pairs of images of one identity, for the figure of capture instances."""
@@ -260,86 +262,30 @@ class Pipeline:
             compared = compare(units, rows, table, scale, settings.nonmated_pairs, recipe.seed, star)
             write(measure(compared, settings.operating_points, reference, settings.replicates), folder)
 
-        keyed = {"scale": scale, "seed": recipe.seed, **_plain(settings)}
+        keyed = {"scale": scale, "seed": recipe.seed, **plain(settings)}
         del keyed["embed_batch"]
-        return self._stage("7-evaluate", f"{scale}-{variant}", keyed, inputs, build)
+        return self._stage("7-evaluate", f"{scale}-{variant}", keyed, inputs, build, shared=True)
 
-    def report(self, name: str = "report", *, faces_shown: bool = True) -> Path:
-        """The report on every model whose evaluation for this recipe is finished, now or in an earlier call. That of
-        an experiment has another `name`, and holds what the experiment asks for alone. Without `faces_shown` no figure
-        shows a photograph."""
+    def models(self) -> list[tuple[str, str]]:
+        """Scale and variant of f* and of the altered models."""
         forget = self.recipe.forget
-        asked = [(scale, variant) for scale in forget.scales for variant in (ORIGINAL, *forget.methods)]
-        found = {model: self.evaluation(*model) for model in asked}
-        if name == "report":
-            found |= self._keep_finished(found)
-        recipe = self.reported
-        models = [(scale, variant) for scale in recipe.forget.scales for variant in (ORIGINAL, *recipe.forget.methods)]
-        models = [model for model in models if model in found]
-        inputs = {"partitions": self.partitions()}
-        if faces_shown:
-            inputs["examples"] = self.examples()
-        inputs |= {f"{scale}-{variant}": found[scale, variant] for scale, variant in models}
+        return [(scale, variant) for scale in forget.scales for variant in (ORIGINAL, *forget.methods)]
 
-        def build(folder: Path) -> None:
-            from damnatio.reporting.report import Evaluated, write_report
-
-            evaluated = [Evaluated(scale, variant, inputs[f"{scale}-{variant}"].path) for scale, variant in models]
-            examples = inputs["examples"].path if faces_shown else None
-            write_report(recipe, inputs["partitions"].path, examples, evaluated, folder)
-
-        code = behind(build)
-        for variant in recipe.forget.methods:  # the page says which methods are reconstructions, and draws some of them
-            code |= METHODS.code(method_settings(recipe, variant).method)
-        return self.workspace.publish(name, {"recipe": _plain(recipe)}, inputs, build, code)
-
-    def _keep_finished(self, asked: Mapping[tuple[str, str], Output]) -> dict[tuple[str, str], Output]:
-        """The finished evaluations that differ from those asked for only in variant or scale; `reported` names them.
-
-        A variant for which this recipe has other settings, or none, keeps the settings of the last report."""
-        recipe = self.recipe
-        last = _forget_section(manifest_of(self.workspace.folder / "report"))
-        before: dict[str, list[str]] = {}
-        for name, manifest in self.workspace.finished("7-evaluate"):
-            scale = str(section_of(manifest, "settings").get("scale"))
-            variant = name.removeprefix(f"{scale}-")
-            if scale in recipe.partitions.scales and (scale, variant) not in asked:
-                before.setdefault(variant, []).append(scale)
-        kept: dict[tuple[str, str], Output] = {}
-        settings = dict(recipe.forget.settings)
-        for variant, scales in before.items():
-            tries = [settings.get(variant, {})]
-            if variant not in (ORIGINAL, *recipe.forget.methods):  # a name stands for one variant in a report
-                tries.append(last["settings"].get(variant, {}))
-            for own in tries:
-                finished = {(scale, variant): self._finished(scale, variant, own) for scale in scales}
-                if any(finished.values()):
-                    kept |= {model: output for model, output in finished.items() if output}
-                    settings |= {variant: own} if own else {}
-                    break
-        if kept:
-            listed = ", ".join(f"{scale} {variant}" for scale, variant in kept)
-            self.workspace.say(f"{'report':<13} {'':<12} kept     {listed}: finished before, with the same settings")
-            shown = [variant for variant in (*last["methods"], *recipe.forget.methods, *before) if variant != ORIGINAL]
-            named = {variant for _, variant in (*asked, *kept)}
-            methods = [variant for variant in dict.fromkeys(shown) if variant in named]
-            if named <= {ORIGINAL, *recipe.forget.methods}:
-                methods = recipe.forget.methods
-            scales = [scale for scale in recipe.partitions.scales if scale in {name for name, _ in (*asked, *kept)}]
-            both = {"methods": methods, "scales": scales, "settings": settings}
-            self.reported = recipe.model_copy(update={"forget": recipe.forget.model_copy(update=both)})
-        return kept
-
-    def _finished(self, scale: str, variant: str, own: dict[str, Any]) -> Output | None:
+    def finished(self, scale: str, variant: str, own: dict[str, Any]) -> Output | None:
         """The evaluation of a variant with these settings of its own, if it is on disk."""
-        look = copy.copy(self)  # keeps what was read of the source
         forget = self.recipe.forget.model_copy(update={"settings": {**self.recipe.forget.settings, variant: own}})
-        look.recipe = self.recipe.model_copy(update={"forget": forget})
-        look._known, look._computes = {}, False
+        look = self.again(self.workspace)
+        look.recipe, look._computes = self.recipe.model_copy(update={"forget": forget}), False
         try:
             return look.evaluation(scale, variant)
         except DamnatioError:  # it is not finished, or its method is not known here
             return None
+
+    def again(self, workspace: Workspace) -> "Pipeline":
+        """The same recipe from its beginning. What was read of the source is kept."""
+        other = copy.copy(self)
+        other.workspace, other._known = workspace, {}
+        return other
 
     # --- shared by the stages -----------------------------------------------------------------------------------------
 
@@ -354,7 +300,7 @@ class Pipeline:
 
     @cached_property
     def _model_settings(self) -> dict[str, Any]:
-        settings = _plain(self.recipe.model)
+        settings = plain(self.recipe.model)
         if self.recipe.model.weights:
             from damnatio.models.importing import content_of
 
@@ -388,14 +334,16 @@ class Pipeline:
         inputs: dict[str, Output],
         build: Callable[[Path], None],
         parts: Mapping[str, str] | None = None,
+        *,
+        shared: bool = False,
     ) -> Output:
         """A stage asked for twice in one call is looked up once, so that it is announced once. `parts` holds the code
-        that `build` chooses by name."""
+        that `build` chooses by name. Several processes run a `shared` build together."""
         if (stage, name) in self._known:
             return self._known[stage, name]
         code = behind(build) | dict(parts or {})
         found = (
-            self.workspace.stage(stage, name, settings, inputs, build, code)
+            self.workspace.stage(stage, name, settings, inputs, build, code, shared=shared)
             if self._computes
             else self.workspace.find(stage, name, settings, inputs, code)
         )
@@ -405,12 +353,6 @@ class Pipeline:
         return found
 
 
-def _plain(settings: BaseModel) -> dict[str, Any]:
+def plain(settings: BaseModel) -> dict[str, Any]:
     """Settings as a key holds them. Unset settings are left out: so a new optional one makes no old output stale."""
     return settings.model_dump(mode="json", exclude=_NO_EFFECT, exclude_none=True)
-
-
-def _forget_section(report: dict[str, Any]) -> dict[str, Any]:
-    """The methods and their settings in the recipe of a report's manifest."""
-    forget = section_of(section_of(section_of(report, "settings"), "recipe"), "forget")
-    return {"methods": forget.get("methods", []), "settings": forget.get("settings", {})}

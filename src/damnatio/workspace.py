@@ -12,30 +12,40 @@ output is made again and comes out equal, the stages after it see the same conte
 An output is built in a `.partial-` folder and renamed when it is whole. So every output under a stage's folder is
 complete, and an interrupted build goes on where it stopped.
 
+Several processes may work in one folder, on one machine or on several that share a file system. Whoever builds an
+output holds its lock (`support/locks.py` says how it holds); who needs the same output waits, and reuses it. Processes
+that torchrun started together are one: the main process holds the lock, writes and prints.
+
 The manifest of a finished output holds the hash of each file. Every reader gets a file's path from `checked`, which
 refuses a file that was damaged, edited or swapped since.
 """
 
-import fcntl
 import json
 import os
 import platform
 import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from enum import Enum
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from damnatio import __version__
+from damnatio.support import processes
 from damnatio.support.errors import DamnatioError
 from damnatio.support.files import content_key, digest_of, write_atomically
+from damnatio.support.locks import Holder, Lock, look_anew
 from damnatio.support.manifests import CACHES, CHECKPOINT, LOG, MANIFEST, PIECES, manifest_of, section_of
 
-LOCK = ".lock"
+LOCKS = ".locks"
+ALONE = "run"
+"""the lock of who wants the whole folder"""
+VISIBLE = 120.0
+"""seconds in which a file that the main process wrote is seen by every machine of the group"""
 FORMAT = 3
 """The format of the manifest. Every key depends on it, so outputs of an older format stay, and are never read."""
 
@@ -59,49 +69,70 @@ class Output:
         return content_key({name: file["sha256"] for name, file in files if not name.endswith((LOG, *CACHES))})
 
 
+class Absent(Output):
+    """An output that could not be made, or is not there yet. What needs it is not made either."""
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        raise DamnatioError(f"{self.path} is not finished.")
+
+
+class Left(Enum):
+    """What is left to do for an output."""
+
+    NOTHING = "nothing"
+    RENAME = "rename"
+    BUILD = "build"
+
+
 class Workspace:
-    """The folder of one run, held by one process at a time."""
+    """The folder of one run. With `alone`, no second process may ask for the same folder alone."""
 
-    def __init__(self, folder: Path, say: Callable[[str], None] = print) -> None:
+    def __init__(self, folder: Path, say: Callable[[str], None] = print, *, alone: bool = False) -> None:
         self.folder = folder
-        self.say = say
-        self._made = [path for path in (folder / LOCK, folder, *folder.parents) if not os.path.exists(path)]
-        self._lock = self._locked()
-
-    def _locked(self) -> IO[str]:
-        """Take the lock and return it. A process that leaves nothing behind deletes its lock. If this process had just
-        opened that file, it holds no lock and tries again."""
-        path = self.folder / LOCK
-        while True:
-            try:
-                self.folder.mkdir(parents=True, exist_ok=True)
-                lock = path.open("a+")
-            except OSError as error:
-                raise DamnatioError(
-                    f"The run's folder {self.folder} cannot be used: {error.strerror}. Name another."
-                ) from error
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                lock.close()
-                raise DamnatioError(
-                    f"Another process is working in {self.folder}: wait for it, or name another folder."
-                ) from None
-            with suppress(FileNotFoundError):
-                if os.path.samestat(path.stat(), os.fstat(lock.fileno())):
-                    return lock
-            lock.close()
+        self.say = say if processes.is_main() else _nothing
+        self._made = [path for path in (folder, *folder.parents) if not os.path.exists(path)]
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise DamnatioError(f"The run's folder {folder} cannot be used: {error.strerror}. Name another.") from error
+        self._alone = Lock(folder / LOCKS / ALONE) if alone else None
+        other = processes.from_main(self._alone.try_to_take) if self._alone else None
+        if other is not None:
+            raise DamnatioError(
+                f"Another process is working in {folder}: {other}. Wait for it, or name another folder."
+            )
 
     def __enter__(self) -> "Workspace":
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Release the folder. A folder that this call made is deleted if it is empty."""
-        with suppress(OSError):
-            if os.listdir(self.folder) == [LOCK]:
-                for path in self._made:
-                    path.rmdir() if path.is_dir() else path.unlink()
-        self._lock.close()
+        """Leave the folder. A folder that this call made is deleted if it is empty."""
+        if self._alone:
+            self._alone.release()
+        with suppress(OSError):  # others may be at work
+            if (self.folder / LOCKS).exists():
+                (self.folder / LOCKS).rmdir()
+            for path in self._made:
+                path.rmdir()
+
+    @contextmanager
+    def holding(self, what: str, title: str = "") -> Iterator[Lock]:
+        """Hold the lock of an output. Whoever has to wait says for whom. Of a group, the main process holds it."""
+        lock = Lock(self.folder / LOCKS / what)
+
+        def waiting(holder: Holder) -> None:
+            self.say(f"{title or what} is being made by {holder}: waiting for it")
+
+        processes.from_main(lambda: lock.take(waiting))
+        try:
+            yield lock
+        except KeyboardInterrupt:
+            if lock.lost:
+                raise _taken_over(what) from None
+            raise
+        finally:
+            lock.release()
 
     def stage(
         self,
@@ -111,38 +142,63 @@ class Workspace:
         inputs: Mapping[str, Output],
         build: Callable[[Path], None],
         code: Mapping[str, str] | None = None,
+        *,
+        shared: bool = False,
     ) -> Output:
         """The output of `build` for these settings, inputs and code: the output on disk, or else a new one.
 
         `build` writes into a folder that may hold files of an interrupted call. `code` holds the digest of each module
-        that `build` reaches.
+        that `build` reaches. Of several processes, all run a `shared` build, each its share, and the main process runs
+        any other while the rest wait.
         """
-        wanted, key, final = self._place(stage, name, settings, inputs, code)
+        wanted, key, final = processes.from_main(lambda: self._place(stage, name, settings, inputs, code))
+        title = f"{stage:<13} {name:<12}"
+        if processes.from_main(lambda: _key_of(final) == key):  # without a lock: a whole output stays as it is
+            self.say(f"{title} reused   {final}")
+            return self._seen(Output(final, key))
+        with self.holding(f"{stage}.{final.name}", title) as lock:
+            partial = final.with_name(f".partial-{final.name}")
+            left = processes.from_main(lambda: self._left(final, partial, key))
+            if left is Left.NOTHING:  # another process made it while this one waited
+                self.say(f"{title} reused   {final}")
+                return self._seen(Output(final, key))
+            if processes.is_main() and (reason := self._reason(stage, name, wanted)):
+                self.say(f"{title} made again: {reason}")
+            started = time.monotonic()
+            if left is Left.BUILD:
+                try:
+                    build(partial) if shared else processes.from_main(lambda: build(partial))
+                except BaseException:
+                    if processes.is_main():
+                        with suppress(OSError):  # a folder that holds something stays
+                            partial.rmdir()
+                            partial.parent.rmdir()
+                    raise
+                processes.wait()
+                processes.from_main(lambda: _finish(partial, wanted, key, time.monotonic() - started))
+            processes.from_main(lambda: _move(partial, final, lock))
+        self.say(f"{title} {time.monotonic() - started:6.1f} s {final}")
+        return self._seen(Output(final, key))
+
+    def _left(self, final: Path, partial: Path, key: str) -> Left:
+        """What is left to do for an output whose lock is held."""
+        final.parent.mkdir(parents=True, exist_ok=True)
+        look_anew(final.parent)  # another machine may have finished it a moment ago
         if _key_of(final) == key:
-            self.say(f"{stage:<13} {name:<12} reused   {final}")
-            return Output(final, key)
-        if reason := self._reason(stage, name, wanted):
-            self.say(f"{stage:<13} {name:<12} made again: {reason}")
-        partial = final.with_name(f".partial-{final.name}")
+            return Left.NOTHING
         partial.mkdir(parents=True, exist_ok=True)
-        started = time.monotonic()
-        if _key_of(partial) != key:  # otherwise only the renaming is left to do
-            (partial / MANIFEST).unlink(missing_ok=True)
-            try:
-                build(partial)
-            except BaseException:
-                with suppress(OSError):  # a folder that holds something stays
-                    partial.rmdir()
-                    partial.parent.rmdir()
-                raise
-            _finish(partial, wanted, key, time.monotonic() - started)
-        (partial / CHECKPOINT).unlink(missing_ok=True)
-        shutil.rmtree(partial / PIECES, ignore_errors=True)
-        if final.exists():  # it has no manifest of this key, so it is no finished output
-            shutil.rmtree(final)
-        partial.rename(final)
-        self.say(f"{stage:<13} {name:<12} {time.monotonic() - started:6.1f} s {final}")
-        return Output(final, key)
+        if _key_of(partial) == key:
+            return Left.RENAME
+        (partial / MANIFEST).unlink(missing_ok=True)
+        return Left.BUILD
+
+    def _seen(self, output: Output) -> Output:
+        """An output of the main process, once this process sees it: other machines learn of it after a moment."""
+        until = time.monotonic() + VISIBLE
+        while not processes.is_main() and _key_of(output.path) != output.key and time.monotonic() < until:
+            look_anew(output.path.parent)
+            time.sleep(0.1)
+        return output
 
     def find(
         self,
@@ -197,14 +253,21 @@ class Workspace:
         build: Callable[[Path], None],
         code: Mapping[str, str] | None = None,
     ) -> Path:
-        """A folder of a fixed name, for people. It is rebuilt whole when its inputs changed, and swapped in at once."""
+        """A folder of a fixed name, for people. It is rebuilt whole when its inputs changed, and swapped in at once.
+        The caller holds the lock of that name from when it gathered the inputs: so the last one publishes the most."""
         wanted = _wanted(name, settings, inputs, code)
         key, final = content_key(wanted), self.folder / name
-        if _key_of(final) == key:
+        if processes.from_main(lambda: _key_of(final) == key):
             self.say(f"{name:<13} {'':<12} reused   {final}")
             return final
         started = time.monotonic()
-        fresh, old = self.folder / f".partial-{name}", self.folder / f".old-{name}"
+        processes.from_main(lambda: self._publish(name, wanted, key, build))
+        self.say(f"{name:<13} {'':<12} {time.monotonic() - started:6.1f} s {final}")
+        return final
+
+    def _publish(self, name: str, wanted: Mapping[str, Any], key: str, build: Callable[[Path], None]) -> None:
+        final, fresh, old = (self.folder / f"{prefix}{name}" for prefix in ("", ".partial-", ".old-"))
+        started = time.monotonic()
         for leftover in (fresh, old):
             shutil.rmtree(leftover, ignore_errors=True)
         fresh.mkdir()
@@ -213,14 +276,11 @@ class Workspace:
         except BaseException:
             shutil.rmtree(fresh, ignore_errors=True)
             raise
-        seconds = time.monotonic() - started
-        _finish(fresh, wanted, key, seconds)
+        _finish(fresh, wanted, key, time.monotonic() - started)
         if final.exists():
             final.rename(old)
         fresh.rename(final)
         shutil.rmtree(old, ignore_errors=True)
-        self.say(f"{name:<13} {'':<12} {seconds:6.1f} s {final}")
-        return final
 
 
 def _wanted(
@@ -234,6 +294,28 @@ def _wanted(
         "inputs": {name: output.content for name, output in inputs.items()},
         "code": dict(code or {}),
     }
+
+
+def _nothing(line: str) -> None:
+    pass
+
+
+def _taken_over(what: str) -> DamnatioError:
+    return DamnatioError(
+        f"Another process took {what} over, because this one gave no sign of life for minutes. Run the same command "
+        "again: it waits for the other."
+    )
+
+
+def _move(partial: Path, final: Path, lock: Lock) -> None:
+    """Make a whole output one that is used. Who was taken for dead meanwhile, and lost its lock, has no say."""
+    if not lock.held:
+        raise _taken_over(final.name)
+    (partial / CHECKPOINT).unlink(missing_ok=True)
+    shutil.rmtree(partial / PIECES, ignore_errors=True)
+    if final.exists():  # it has no manifest of this key, so it is no finished output
+        shutil.rmtree(final)
+    partial.rename(final)
 
 
 def _key_of(folder: Path) -> str | None:

@@ -129,27 +129,21 @@ def _forget(pipeline: "Pipeline", options: argparse.Namespace) -> None:
 
 
 def _embed(pipeline: "Pipeline", options: argparse.Namespace) -> None:
-    for scale, variant in _models(pipeline):
+    for scale, variant in pipeline.models():
         pipeline.embeddings(scale, variant)
     pipeline.examples()
 
 
 def _evaluate(pipeline: "Pipeline", options: argparse.Namespace) -> None:
-    for scale, variant in _models(pipeline):
+    for scale, variant in pipeline.models():
         pipeline.evaluation(scale, variant)
 
 
-def _models(pipeline: "Pipeline") -> list[tuple[str, str]]:
-    """f* and the altered models, at each scale."""
-    from damnatio.evaluation.measuring import ORIGINAL
-
-    forget = pipeline.recipe.forget
-    return [(scale, variant) for scale in forget.scales for variant in (ORIGINAL, *forget.methods)]
-
-
 def _report(pipeline: "Pipeline", options: argparse.Namespace) -> None:
-    folder = pipeline.report()
-    show_report(pipeline.reported, folder)
+    from damnatio.running.publishing import publish
+
+    published = publish(pipeline)
+    show_report(published.recipe, published.folder)
 
 
 def _joined_report(pipelines: "Mapping[str, Pipeline]") -> None:

@@ -40,7 +40,7 @@ def working(request: Request, say: Callable[[str], None]) -> "Iterator[Delivery]
     """The delivery of a request. A request that fails leaves nothing; one that is killed leaves its working folder,
     from which the same command goes on."""
     fresh = not request.out.exists()
-    with Workspace(request.work, say=say) as workspace:
+    with Workspace(request.work, say=say, alone=True) as workspace:
         try:
             yield Delivery(request, workspace)
         except DamnatioError:

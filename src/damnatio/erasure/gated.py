@@ -25,6 +25,7 @@ from damnatio.models.gate import Gate, Gated, ungated
 from damnatio.models.importing import weights_file
 from damnatio.models.store import save_model
 from damnatio.recipe.schema import ModelSettings, Recipe
+from damnatio.running.publishing import publish
 from damnatio.support.errors import DamnatioError
 
 LIMITS = (
@@ -123,9 +124,8 @@ def _measured(
         save_model(network, None, card.model_copy(update={"map": ""}), weights)
     try:
         pipeline = pipeline_of(request, network, card, weights, delivery.workspace)
-        pipeline.report(faces_shown=False)
+        return publish(pipeline, faces_shown=False).recipe
     except DamnatioError as error:
         planned.warnings.append(f"Nothing was measured: {error}")
         say(f"  Note: nothing was measured: {error}")
         return None
-    return pipeline.reported

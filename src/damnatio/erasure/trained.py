@@ -31,6 +31,7 @@ from damnatio.partitions import EVAL, TRAIN, Partitions
 from damnatio.partitions import FILE as PARTITIONS
 from damnatio.pipeline import Pipeline
 from damnatio.recipe.schema import ModelSettings
+from damnatio.running.publishing import publish
 from damnatio.support.devices import set_threads
 from damnatio.support.errors import DamnatioError
 from damnatio.support.tables import Table
@@ -67,7 +68,7 @@ def erase_by_training(
     say(f"Plan: {len(planned.people) - len(short)} of {len(planned.people)} people are forgotten by {request.method}")
     with working(request, say) as delivery:
         pipeline = pipeline_of(request, model, card, request.model, delivery.workspace)
-        pipeline.report(faces_shown=False)
+        published = publish(pipeline, faces_shown=False)
         name = file_name(request.model, weights_file(settings).suffix, request.method)
         altered, written = load_backbone(pipeline.altered(SCALE, request.method).path)
         export(altered, written, delivery.staged(name))
@@ -84,7 +85,7 @@ def erase_by_training(
             limits=list(LIMITS),
             measured=MEASURED,
         )
-        return delivery.deliver(record, pipeline.reported)
+        return delivery.deliver(record, published.recipe)
 
 
 def _looked_at(request: Request, model: nn.Module, card: Card, threads: int, threshold: float, chosen: object) -> Plan:

@@ -19,7 +19,7 @@ from damnatio.recipe.protocols import PLACES
 from damnatio.recipe.schema import Recipe
 from damnatio.support.errors import DamnatioError
 from damnatio.support.manifests import manifest_of, section_of
-from damnatio.workspace import Output, Workspace
+from damnatio.workspace import Absent, Output, Workspace
 
 INDEX, MODEL = "1-faces", "4-train"
 
@@ -57,15 +57,13 @@ class Elsewhere(Pipeline):
     def _model_settings(self) -> dict[str, Any]:
         return self._recorded_model if not _has_weights(self.recipe) else super()._model_settings
 
-    def report(self, name: str = "report", *, faces_shown: bool = True) -> Path:
-        """Without the figure that shows faces, if the run has not drawn its pairs yet."""
-        if faces_shown:
-            try:
-                self.examples()
-            except DamnatioError:
-                self.workspace.say(f"{name:<13} {'':<12} without the figure of faces: they are not at hand")
-                faces_shown = False
-        return super().report(name, faces_shown=faces_shown)
+    def examples(self) -> Output:
+        """Absent if the run has not drawn its pairs yet: the report is then without the figure that shows faces."""
+        try:
+            return super().examples()
+        except DamnatioError:
+            self.workspace.say(f"{'report':<13} {'':<12} without the figure of faces: they are not at hand")
+            return Absent(self.workspace.folder / "6-embed" / "examples", "")
 
     def _stage(
         self,
@@ -75,12 +73,14 @@ class Elsewhere(Pipeline):
         inputs: dict[str, Output],
         build: Callable[[Path], None],
         parts: Mapping[str, str] | None = None,
+        *,
+        shared: bool = False,
     ) -> Output:
         """What needs pixels or weights is found or refused; what the stages here suffice for is made."""
         computes = self._computes
         self._computes = computes and self._can_make(stage, inputs)
         try:
-            return super()._stage(stage, name, settings, inputs, build, parts)
+            return super()._stage(stage, name, settings, inputs, build, parts, shared=shared)
         except DamnatioError:
             if self._computes:
                 raise

@@ -12,6 +12,7 @@ from damnatio.pipeline import Pipeline
 from damnatio.recipe.building import built
 from damnatio.recipe.experiments import without_seed
 from damnatio.recipe.protocols import other_protocol, other_settings
+from damnatio.running.publishing import REPORT, publish
 from damnatio.support.code import behind
 from damnatio.support.errors import DamnatioError
 from damnatio.support.manifests import manifest_of, section_of
@@ -20,21 +21,29 @@ from damnatio.workspace import Output, Workspace
 if TYPE_CHECKING:
     from damnatio.reporting.joined import Run
 
-REPORT = "report"
+
+def report_name(experiment: str) -> str:
+    """The folder of an experiment's report; without experiments, of the one report."""
+    return f"{REPORT}-{experiment}" if experiment else REPORT
 
 
 def joined_report(pipelines: Mapping[str, Pipeline]) -> Path:
     """The report of every experiment of a recipe, and the one that joins them; without experiments, the one report."""
-    if list(pipelines) == [""]:
-        return pipelines[""].report()
-    folders = {}
     for name, pipeline in pipelines.items():
-        pipeline.workspace.say(f"{'experiment':<13} {name}")
-        folders[name] = pipeline.report(f"{REPORT}-{name}")
+        if name:
+            pipeline.workspace.say(f"{'experiment':<13} {name}")
+        publish(pipeline, report_name(name))
+    return join_experiments(pipelines) if list(pipelines) != [""] else pipelines[""].workspace.folder / REPORT
+
+
+def join_experiments(pipelines: Mapping[str, Pipeline]) -> Path:
+    """The report that joins those of the experiments, which are published."""
     name, first = next(iter(pipelines.items()))
-    title = first.recipe.name.removesuffix(f"-{name}")
-    runs = [_run(folder, without_seed(name, _seed(folder))) for name, folder in folders.items()]
-    return _publish(first.workspace, title, "experiments", dict(zip(folders, runs, strict=True)))
+    title, workspace = first.recipe.name.removesuffix(f"-{name}"), first.workspace
+    with workspace.holding(REPORT):
+        folders = {name: workspace.folder / report_name(name) for name in pipelines}
+        runs = {name: _run(folder, without_seed(name, _seed(folder))) for name, folder in folders.items()}
+        return _publish(workspace, title, "experiments", runs)
 
 
 def gathered(named: Sequence[tuple[str, Path]]) -> "dict[str, Run]":

@@ -23,6 +23,10 @@ _alone = False
 """whether the main process is at work by itself, in `from_main`: it is a group of one then"""
 
 
+class MainFailedError(DamnatioError):
+    """An error of the main process, in every other one. The main process reports it."""
+
+
 def join() -> None:
     """Become one of the processes that torchrun or Slurm started. Without them, nothing happens."""
     if size() > 1 or int(os.environ.get("WORLD_SIZE", "1")) < 2:
@@ -97,7 +101,7 @@ def from_main(work: Callable[[], T]) -> T:
     if failure is not None:
         raise failure
     if sent[1] is not None:
-        raise DamnatioError(str(sent[1]))
+        raise MainFailedError(str(sent[1]))
     return sent[0]  # type: ignore[return-value]
 
 
