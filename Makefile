@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 RUN := $(VENV)/bin
 SECONDS ?= 60
 
-.PHONY: demo test test-unit test-cli test-fast test-lowest test-insightface fuzz test-processors check format results bench-frames bench-faces bench-eval bench-paper-eval bench-gate bench-peers contest contest-lfw clean
+.PHONY: demo test test-unit test-cli test-fast test-lowest test-insightface fuzz test-processors check format results bench-frames bench-clusters bench-faces bench-eval bench-paper-eval bench-gate bench-peers contest contest-lfw clean
 
 demo: $(READY)  ## the whole experiment on rendered faces: runs/demo/report/index.html
 	$(RUN)/damnatio demo
@@ -60,8 +60,11 @@ results: $(READY)  ## run the demo and copy its tables and figures to results/de
 	$(RUN)/damnatio demo
 	$(RUN)/python results/collect.py runs/demo results/demo
 
-bench-frames: $(READY)  ## frames at the paper's size: naive greedy, ours, closed form
+bench-frames: $(READY)  ## frames: naive greedy, ours, closed form; why candidates are fresh
 	$(RUN)/python benchmarks/frames.py
+
+bench-clusters: $(READY) bench-peers  ## CURE's K-means beside SciPy, scikit-learn and faiss
+	$(RUN)/python benchmarks/clusters.py
 
 bench-faces: $(READY) bench-peers  ## readers of faces against pillow and webdataset, on one core
 	$(RUN)/python benchmarks/faces.py
