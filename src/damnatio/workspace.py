@@ -33,7 +33,7 @@ from typing import IO, Any
 from damnatio import __version__
 from damnatio.support.errors import DamnatioError
 from damnatio.support.files import content_key, digest_of, write_atomically
-from damnatio.support.manifests import CACHES, CHECKPOINT, LOG, MANIFEST, manifest_of, section_of
+from damnatio.support.manifests import CACHES, CHECKPOINTS, LOG, MANIFEST, manifest_of, section_of
 
 LOCK = ".lock"
 FORMAT = 3
@@ -136,7 +136,8 @@ class Workspace:
                     partial.parent.rmdir()
                 raise
             _finish(partial, wanted, key, time.monotonic() - started)
-        (partial / CHECKPOINT).unlink(missing_ok=True)
+        for name in CHECKPOINTS:
+            (partial / name).unlink(missing_ok=True)
         if final.exists():  # it has no manifest of this key, so it is no finished output
             shutil.rmtree(final)
         partial.rename(final)
@@ -247,7 +248,7 @@ def _finish(folder: Path, wanted: Mapping[str, Any], key: str, seconds: float) -
     files = {
         path.name: {"bytes": path.stat().st_size, "sha256": digest_of(path)}
         for path in sorted(folder.iterdir())
-        if path.is_file() and path.name != CHECKPOINT
+        if path.is_file() and path.name not in CHECKPOINTS
     }
     made = {
         "damnatio": __version__,
