@@ -17,6 +17,8 @@ CHECKPOINT = "checkpoint.safetensors"
 PIECES = "pieces"
 """the folder of what an unfinished stage has done so far (`support/pieces.py`): never part of an output, and deleted
 when the output is whole"""
+CHECKPOINTS = (CHECKPOINT, "checkpoint-before.safetensors")
+"""the present checkpoint and the one before it, which is used if the present one is damaged"""
 LOG = ".jsonl"
 """the ending of files that say how a result was reached: their hashes are in the manifest, but not in the hash of the
 output's content"""
