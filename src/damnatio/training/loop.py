@@ -30,7 +30,7 @@ from torch.utils.data import DataLoader
 from damnatio.heads.base import Head
 from damnatio.methods.base import Context, ForgetBatch, ForgetSet, Method, RetainBatch
 from damnatio.models.card import Card
-from damnatio.models.inputs import Inputs, Rows, embed_inputs
+from damnatio.models.inputs import Inputs, Rows, embed_together
 from damnatio.models.store import save_head, save_model
 from damnatio.recipe.schema import Optimisation
 from damnatio.support import processes
@@ -307,9 +307,9 @@ class _Loop:
 
         def embedder(network: nn.Module) -> Callable[[], Tensor]:
             def run() -> Tensor:
-                rows = forgetting.images.images[processes.share_of(len(forgetting.images))]
-                units = embed_inputs(network, self.job.inputs, dim=self.job.card.dim, rows=rows, batch=512)
-                return torch.from_numpy(processes.joined(units)).to(self.device)
+                rows = forgetting.images.images
+                units = embed_together(network, self.job.inputs, dim=self.job.card.dim, rows=rows, batch=512)
+                return torch.from_numpy(units).to(self.device)
 
             return run
 
