@@ -11,7 +11,19 @@ SUPPORT = ["support"]
 SECTIONS = ["recipe.schema", "recipe.sentences", "recipe.yaml_text"]
 PARTS = ["backbones", "heads", "methods", "metrics", "models"]
 STAGES = ["faces", "captures", "partitions", "training", "forgetting", "embedding", "evaluation", "reporting"]
-ORDER = [*SUPPORT, *SECTIONS, *PARTS, *STAGES, "recipe", "workspace", "pipeline", "erasure", "cli", "__main__"]
+ORDER = [
+    *SUPPORT,
+    *SECTIONS,
+    *PARTS,
+    *STAGES,
+    "recipe",
+    "workspace",
+    "pipeline",
+    "erasure",
+    "running",
+    "cli",
+    "__main__",
+]
 
 
 def level(module: str) -> tuple[int, str]:

@@ -1,0 +1,1 @@
+"""Above the pipeline: what a recipe will take, and where its stages run."""
