@@ -1,4 +1,4 @@
-"""Imports point one way: cli, erasure, pipeline, recipe files, stages, parts, recipe sections, support."""
+"""Imports point one way: cli, erasure, running, pipeline, recipe files, stages, parts, recipe sections, support."""
 
 import ast
 from pathlib import Path
@@ -19,8 +19,8 @@ ORDER = [
     "recipe",
     "workspace",
     "pipeline",
-    "erasure",
     "running",
+    "erasure",
     "cli",
     "__main__",
 ]

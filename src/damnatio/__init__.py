@@ -42,17 +42,20 @@ Say = Callable[[str], None]
 def run(
     recipe: AnyPath, *, overrides: Sequence[str] = (), folder: AnyPath | None = None, say: Say | None = None
 ) -> Path:
-    """Run a recipe, all stages: a YAML file, or a name that `damnatio ls recipes` shows. Returns the report's folder.
+    """Run a recipe, all stages: a YAML file, or a name that `damnatio ls recipes` shows. Returns the report's folder,
+    the joined one of a recipe with experiments.
 
     `overrides` are the words after `--set`; `folder` is the run's, `runs/<name of the recipe>` unless given.
     """
-    from damnatio.pipeline import Pipeline
+    from damnatio.recipe.experiments import experiments
     from damnatio.recipe.files import load
+    from damnatio.running.elsewhere import pipeline_of
+    from damnatio.running.joint import joined_report
     from damnatio.workspace import Workspace
 
     loaded = load(os.fspath(recipe), overrides)
     with Workspace(_path(folder or Path("runs") / loaded.name), say=say or _silent) as workspace:
-        return Pipeline(loaded, workspace).report()
+        return joined_report({name: pipeline_of(one, workspace) for name, one in experiments(loaded).items()})
 
 
 def erase(

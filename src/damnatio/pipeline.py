@@ -263,13 +263,15 @@ class Pipeline:
         del keyed["embed_batch"]
         return self._stage("7-evaluate", f"{scale}-{variant}", keyed, inputs, build)
 
-    def report(self, *, faces_shown: bool = True) -> Path:
-        """The report on every model whose evaluation for this recipe is finished, now or in an earlier call. Without
-        `faces_shown` no figure shows a photograph."""
+    def report(self, name: str = "report", *, faces_shown: bool = True) -> Path:
+        """The report on every model whose evaluation for this recipe is finished, now or in an earlier call. That of
+        an experiment has another `name`, and holds what the experiment asks for alone. Without `faces_shown` no figure
+        shows a photograph."""
         forget = self.recipe.forget
         asked = [(scale, variant) for scale in forget.scales for variant in (ORIGINAL, *forget.methods)]
         found = {model: self.evaluation(*model) for model in asked}
-        found |= self._keep_finished(found)
+        if name == "report":
+            found |= self._keep_finished(found)
         recipe = self.reported
         models = [(scale, variant) for scale in recipe.forget.scales for variant in (ORIGINAL, *recipe.forget.methods)]
         models = [model for model in models if model in found]
@@ -288,7 +290,7 @@ class Pipeline:
         code = behind(build)
         for variant in recipe.forget.methods:  # the page says which methods are reconstructions, and draws some of them
             code |= METHODS.code(method_settings(recipe, variant).method)
-        return self.workspace.publish("report", {"recipe": _plain(recipe)}, inputs, build, code)
+        return self.workspace.publish(name, {"recipe": _plain(recipe)}, inputs, build, code)
 
     def _keep_finished(self, asked: Mapping[tuple[str, str], Output]) -> dict[tuple[str, str], Output]:
         """The finished evaluations that differ from those asked for only in variant or scale; `reported` names them.

@@ -43,6 +43,10 @@ def results() -> Results:
     return Results(table, doubts, TITLES)
 
 
+def panels(results: Results) -> list[layouts.Panel]:
+    return layouts.panels_of(results, ["S1"], list(TITLES))
+
+
 def texts(grid: Grid) -> dict[str, list[str]]:
     """By the first cell of a row: the others, best values in bold, with their marks."""
     return {
@@ -51,7 +55,7 @@ def texts(grid: Grid) -> dict[str, list[str]]:
 
 
 def test_legacy_table_shows_the_ordinary_rates_of_the_original_and_counts_both_orders(results: Results) -> None:
-    grid = layouts.legacy(results, ["S1"], list(TITLES), [0.01])
+    grid = layouts.legacy(panels(results), [0.01])
     assert grid.name == "legacy"
     assert grid.caption.startswith("Who must be enrolled again")
     shown = texts(grid)
@@ -62,20 +66,20 @@ def test_legacy_table_shows_the_ordinary_rates_of_the_original_and_counts_both_o
 
 def test_rates_at_old_templates_are_doubted_as_those_of_the_original(results: Results) -> None:
     """At its thresholds: that HD's own are doubtful does not matter."""
-    shown = texts(layouts.legacy(results, ["S1"], list(TITLES), [0.01]))
+    shown = texts(layouts.legacy(panels(results), [0.01]))
     assert shown["0.01  D ↓"] == ["0.010", "0.020", "**0.010", "9,000"]
 
 
 def test_original_has_not_moved_and_that_of_the_forgotten_is_no_aim(results: Results) -> None:
-    shown = texts(layouts.legacy(results, ["S1"], list(TITLES), [0.01]))
+    shown = texts(layouts.legacy(panels(results), [0.01]))
     assert shown["T ↑"] == ["1.000", "0.600", "**0.999", "50"]
     assert shown["F"] == ["1.000", "0.100", "0.050", "40"]
 
 
 def test_groups_without_a_number_are_left_out(results: Results) -> None:
-    grid = layouts.legacy(results, ["S1"], list(TITLES), [0.01])
+    grid = layouts.legacy(panels(results), [0.01])
     assert not [name for name in texts(grid) if " B " in name or name.startswith("B")]
-    assert set(texts(layouts.rates(results, ["S1"], list(TITLES), [0.01]))) == {
+    assert set(texts(layouts.rates(panels(results), [0.01]))) == {
         "0.01  T ↑",
         "0.01  T single ↑",
         "0.01  Ftr-Ftr ↓",
@@ -83,5 +87,5 @@ def test_groups_without_a_number_are_left_out(results: Results) -> None:
 
 
 def test_means_over_people_are_not_said_to_rest_on_few_comparisons(results: Results) -> None:
-    shown = texts(layouts.people(results, ["S1"], list(TITLES), [0.01]))
+    shown = texts(layouts.people(panels(results), [0.01]))
     assert shown == {"0.01  T ↑": ["0.850†", "0.350", "**0.850", "20"]}

@@ -1,4 +1,4 @@
-"""The verbs that judge a finished run: `recheck` and `findings`. Neither needs a model or an image."""
+"""The verbs that work on finished runs: `recheck`, `findings` and `join`. None of them needs a model or an image."""
 
 import argparse
 import sys
@@ -38,6 +38,12 @@ def add(verbs: "Verbs[argparse.ArgumentParser]") -> None:
     found = verbs.add_parser("findings", help="check the paper's eight findings on one or more finished runs")
     found.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folders of runs; several compare backbones")
     found.set_defaults(act=_findings)
+    text = "join finished runs of one protocol into one report: tables and figures across them"
+    several = verbs.add_parser("join", help=text, description=f"{text.capitalize()}. Only their reports are read.")
+    run = "folders of runs; NAME=RUN names the experiment, and runs of one name are its seeds"
+    several.add_argument("runs", nargs="+", metavar="RUN", help=run)
+    several.add_argument("--out", type=folder, required=True, metavar="FOLDER", help="where `report/` is written")
+    several.set_defaults(act=_join)
 
 
 def _recheck(options: argparse.Namespace) -> int:
@@ -166,7 +172,30 @@ def _say_where(options: argparse.Namespace) -> None:
 
 def _findings(options: argparse.Namespace) -> int:
     from damnatio.reporting.findings import judge, markdown
+    from damnatio.reporting.joined import findings_of, findings_text
     from damnatio.reporting.report import read_report
+    from damnatio.running.joint import reports_of, runs_in
 
-    print(markdown(judge([read_report(run / "report") for run in options.runs])), end="")
+    if any("" not in reports_of(run) for run in options.runs):  # experiments may have several seeds
+        print(findings_text(findings_of([one for run in options.runs for one in runs_in(run)])), end="")
+    else:
+        print(markdown(judge([read_report(run / "report") for run in options.runs])), end="")
     return 0
+
+
+def _join(options: argparse.Namespace) -> int:
+    print(f"damnatio join: {' '.join(options.runs)}", flush=True)
+    from damnatio.cli.stages import say, show_joined
+    from damnatio.running.joint import gathered, join
+    from damnatio.workspace import Workspace
+
+    runs = gathered([_named(text) for text in options.runs])
+    with Workspace(options.out, say=say) as workspace:
+        show_joined(list(runs.values()), join(runs, workspace))
+    return 0
+
+
+def _named(text: str) -> tuple[str, Path]:
+    """NAME=RUN, or a run without a name; a folder whose own name has a `=` is a folder."""
+    name, equals, place = text.partition("=")
+    return (name, Path(place)) if equals and not Path(text).exists() else ("", Path(text))

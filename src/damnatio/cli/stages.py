@@ -2,15 +2,18 @@
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from damnatio.cli.arguments import RECIPE, Verbs, add_recipe_options, positive
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from damnatio.pipeline import Pipeline
     from damnatio.recipe.schema import Recipe
+    from damnatio.reporting.joined import Run
 
 STAGES: dict[str, str] = {
     "faces": "1  index the images of the source, keep those that can be read",
@@ -68,13 +71,21 @@ def _act(options: argparse.Namespace) -> int:
 
         data = names_faces(source)
     print(f"damnatio {options.verb}: {'' if data else 'recipe '}{source}", flush=True)  # torch takes seconds to import
-    from damnatio.pipeline import Pipeline
+    from damnatio.recipe.experiments import experiments
     from damnatio.recipe.files import load, of_faces
+    from damnatio.running.elsewhere import pipeline_of
     from damnatio.workspace import Workspace
 
     recipe = of_faces(source, options.set) if data else load(source, options.set)
     with Workspace(options.run or Path("runs") / recipe.name, say=say) as workspace:
-        options.work(Pipeline(recipe, workspace), options)
+        pipelines = {name: pipeline_of(one, workspace) for name, one in experiments(recipe).items()}
+        if options.work is _report and "" not in pipelines:
+            _joined_report(pipelines)
+            return 0
+        for name, pipeline in pipelines.items():
+            if name:
+                say(f"{'experiment':<13} {name}")
+            options.work(pipeline, options)
     return 0
 
 
@@ -141,15 +152,38 @@ def _report(pipeline: "Pipeline", options: argparse.Namespace) -> None:
     show_report(pipeline.reported, folder)
 
 
+def _joined_report(pipelines: "Mapping[str, Pipeline]") -> None:
+    from damnatio.running.joint import joined_report, runs_in
+
+    folder = joined_report(pipelines)
+    show_joined(runs_in(folder.parent), folder)
+
+
+def show_joined(runs: "Sequence[Run]", folder: Path) -> None:
+    """The tables of a finished joined report, and where its page is."""
+    from damnatio.reporting.joined import terminal_tables
+
+    console = _console()
+    _show(console, terminal_tables(runs, console.width), folder)
+
+
 def show_report(recipe: "Recipe", folder: Path) -> None:
     """The tables of a finished report, and where its page is."""
-    from rich.console import Console
-
     from damnatio.reporting.report import terminal_tables
 
-    console = Console(width=None if sys.stdout.isatty() else 200)
+    console = _console()
+    _show(console, terminal_tables(recipe, folder, console.width), folder)
+
+
+def _console() -> "Console":
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else 200)
+
+
+def _show(console: "Console", tables: Iterable[object], folder: Path) -> None:
     console.print()
-    for table in terminal_tables(recipe, folder, console.width):
+    for table in tables:
         console.print(table)
         console.print()
     console.print(f"Page: {folder / 'index.html'}", soft_wrap=True)

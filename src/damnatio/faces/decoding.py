@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from damnatio.faces.base import FaceSource, UnreadableError
 from damnatio.recipe.schema import FaceSettings
@@ -34,6 +34,18 @@ class EncodedSettings(FaceSettings):
     """Keys of every source of encoded images."""
 
     resize: bool = Field(False, description="bring images of another size to `size`; else they are skipped")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_place(cls, content: Any) -> Any:
+        """`root` and `path` are one word where only one of them is given: a person who names another source in place
+        of a folder need not know which of the two it has."""
+        if isinstance(content, dict):
+            for own, other in (("path", "root"), ("root", "path")):
+                given = other in content and own not in content
+                if given and own in cls.model_fields and cls.model_fields[own].is_required():
+                    return {own if key == other else key: value for key, value in content.items()}
+        return content
 
 
 class EncodedSource(FaceSource):

@@ -1,5 +1,6 @@
 """Recipes from YAML files. A file says what differs from the defaults, or from the recipe that it names as its `base`;
-`--set section.key=value` says what differs in one call. An unknown key is an error."""
+`--set section.key=value` says what differs in one call, and `--set faces=PATH` names other faces. An unknown key is an
+error."""
 
 import hashlib
 import re
@@ -13,6 +14,8 @@ import yaml
 
 from damnatio.faces import SOURCES, detect
 from damnatio.faces.detection import is_source
+from damnatio.recipe.building import built, merged, source_of
+from damnatio.recipe.experiments import experiments
 from damnatio.recipe.schema import FaceSettings, ModelSettings, Recipe
 from damnatio.recipe.sentences import validated
 from damnatio.recipe.yaml_text import RepeatedKeyError, parse
@@ -34,18 +37,16 @@ def of_faces(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
 
 def compose(content: dict[str, Any], source: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     """The recipe of this content, as a file would hold it; `source` names it where something is wrong."""
-    before = _source_of(content)
+    before = source_of(content)
     for override in overrides:
         _override(content, override)
     _import_plugins(content.get("plugins"))
-    chosen = _source_of(content)
-    if chosen is not None:
-        kind = SOURCES.get(chosen).Settings
-        faces = content["faces"]
-        if before not in (None, chosen):
-            faces = _without_old_source(faces, str(before), kind, overrides)
-        content["faces"] = validated(kind, faces, source, "faces")
-    recipe = validated(Recipe, content, source)
+    if before not in (None, source_of(content)):
+        content["faces"] = _without_old_source(content["faces"], str(before), overrides)
+    recipe = built(content, source)
+    if recipe.experiments or recipe.seeds:
+        experiments(recipe)  # a mistake in one of them is an error now, and not after the others
+        return recipe
     from damnatio.recipe.checks import settled  # needs torch
 
     return settled(recipe, source)
@@ -58,14 +59,7 @@ def _import_plugins(plugins: Any) -> None:
             _import_file(Path(plugin))
 
 
-def _source_of(content: Mapping[str, Any]) -> str | None:
-    faces = content.get("faces")
-    return str(faces["source"]) if isinstance(faces, Mapping) and "source" in faces else None
-
-
-def _without_old_source(
-    faces: Mapping[str, Any], before: str, kind: type[FaceSettings], overrides: Sequence[str]
-) -> dict[str, Any]:
+def _without_old_source(faces: Mapping[str, Any], before: str, overrides: Sequence[str]) -> dict[str, Any]:
     """The faces' section after `--set faces.source`: without the keys of the source before.
 
     A key stays if it is set by `--set` as well, or if both sources have it from one class: `size` means the same
@@ -73,6 +67,7 @@ def _without_old_source(
     paths = [override.partition("=")[0].strip().split(".") for override in overrides]
     if ["faces"] in paths:  # the whole section is new
         return dict(faces)
+    kind = SOURCES.get(faces["source"]).Settings
     old = SOURCES.get(before).Settings if before in SOURCES.names() else FaceSettings
     common = next(base for base in kind.__mro__ if issubclass(old, base) and issubclass(base, FaceSettings))
     kept = {*common.model_fields, *(path[1] for path in paths if path[0] == "faces" and len(path) > 1)}
@@ -150,37 +145,58 @@ def _read(path: Path, seen: tuple[Path, ...] = ()) -> dict[str, Any]:
     if path in seen:
         raise DamnatioError(f"The recipe {path} is its own base.")
     beside = path.parent / f"{base}.yaml"
-    return _merged(_read(beside if beside.is_file() else find(base), (*seen, path)), content)
-
-
-def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
-    """`above` over `below`, section by section; another source or set of scales replaces the whole of the old one."""
-    merged = dict(below)
-    for key, value in above.items():
-        old = merged.get(key)
-        whole = key == "scales" or (isinstance(value, dict) and "source" in value)
-        merged[key] = _merged(old, value) if isinstance(old, dict) and isinstance(value, dict) and not whole else value
-    return merged
+    return merged(_read(beside if beside.is_file() else find(base), (*seen, path)), content)
 
 
 def _override(content: dict[str, Any], override: str) -> None:
+    """`section.key=value` is set in the recipe and holds in all its experiments, whatever they say themselves, and
+    `experiments.NAME.section.key=value` in one. Of two overrides the last wins."""
     path, equals, text = override.partition("=")
     if not equals or not path:
         raise DamnatioError(f"--set {override}: write it as section.key=value.")
-    *sections, key = path.strip().split(".")
+    keys = path.strip().split(".")
+    try:
+        value = parse(text)
+    except RepeatedKeyError as error:
+        raise DamnatioError(f"--set {override}: {error}.") from error
+    except (ValueError, yaml.YAMLError):
+        raise DamnatioError(f"--set {override}: the value is not valid YAML.") from None
+    named = content.get("experiments")
+    if keys[0] == "experiments":
+        if len(keys) > 2 and not (isinstance(named, dict) and keys[1] in named):
+            known = nearest(keys[1], named if isinstance(named, dict) else [])
+            raise DamnatioError(f"--set {override}: there is no experiment '{keys[1]}'.{known}")
+    elif isinstance(named, dict):
+        for experiment in named.values():
+            _drop(experiment, keys[:1] if keys == ["faces", "source"] else keys)
+    if keys == ["seed"]:
+        content.pop("seeds", None)
+    if keys == ["faces"] and isinstance(value, str):
+        value = _detected(value, content.get("faces"))
     place = content
-    for section in sections:
+    for section in keys[:-1]:
         if place.get(section) is None:
             place[section] = {}
         place = place[section]
         if not isinstance(place, dict):
             raise DamnatioError(f"--set {override}: '{section}' is a value, not a section.")
-    try:
-        place[key] = parse(text)
-    except RepeatedKeyError as error:
-        raise DamnatioError(f"--set {override}: {error}.") from error
-    except (ValueError, yaml.YAMLError):
-        raise DamnatioError(f"--set {override}: the value is not valid YAML.") from None
+    place[keys[-1]] = value
+
+
+def _drop(section: Any, keys: Sequence[str]) -> None:
+    """Leave out what stands at these keys, and each section that is empty then."""
+    if isinstance(section, dict) and keys[0] in section:
+        _drop(section[keys[0]], keys[1:]) if keys[1:] else section.pop(keys[0])
+        if section.get(keys[0]) == {}:
+            del section[keys[0]]
+
+
+def _detected(path: str, before: Any) -> dict[str, Any]:
+    """The section of the faces at a path, with what the section before says of every source of images."""
+    found = detect(path)
+    common = {key for base in type(found).__mro__[1:] if issubclass(base, FaceSettings) for key in base.model_fields}
+    kept = {key: before[key] for key in common - {"source"} if key in before} if isinstance(before, dict) else {}
+    return {**kept, **found.model_dump(exclude_unset=True)}
 
 
 def _import_file(path: Path) -> None:

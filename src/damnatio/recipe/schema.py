@@ -13,6 +13,9 @@ Images = Annotated[int, Field(ge=1, le=65_536)]
 """a number of images that are held in memory at once"""
 Name = Annotated[str, Field(pattern=r"^[\w.+-]+$")]
 """a name that can be part of a file's name"""
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
+ExperimentName = Annotated[str, Field(pattern=r"^\w[\w+-]*$", max_length=64)]
+"""a name that can be part of a folder's name and, without a dot, of `--set experiments.NAME.section.key`"""
 Optimiser = Literal["sgd", "adamw"]
 BatchNorm = Literal["train", "frozen"]
 RetainTerm = Literal["classify", "distil"]
@@ -151,7 +154,13 @@ class EvaluateSettings(Section):
 
 class Recipe(Section):
     name: str = Field(pattern=r"^[.-]*\w[\w.-]*$", description="of the run's folder; `..` is no name")
-    seed: int = Field(1, ge=0, lt=2**63)
+    seed: Seed = 1
+    seeds: list[Seed] | None = Field(
+        None, min_length=1, max_length=1_000, description="run all of it once with each of these in place of `seed`"
+    )
+    experiments: dict[ExperimentName, dict[str, Any] | None] | None = Field(
+        None, min_length=1, description="by name: the sections in which an experiment differs from the recipe"
+    )
     plugins: list[str] = Field([], description="Python files to import first: methods and other parts of your own")
     threads: int = Field(
         0,
@@ -175,6 +184,7 @@ class Recipe(Section):
             raise ValueError(f"partitions.control ({counts.control}) is drawn from partitions.retain ({counts.retain})")
         if not self.forget.scales:  # a default of S1 and S2 would be wrong for a recipe of one scale
             forget = self.forget.model_copy(update={"scales": list(counts.scales)})
+            forget.model_fields_set.discard("scales")  # an experiment with other scales fills in its own
             object.__setattr__(self, "forget", forget)
         for scale in self.forget.scales:
             if scale not in counts.scales:
@@ -183,6 +193,8 @@ class Recipe(Section):
         for key, names in (("scales", self.forget.scales), ("methods", self.forget.methods)):
             if len(set(names)) < len(names):
                 raise ValueError(f"forget.{key} names one of them twice")
+        if self.seeds and len(set(self.seeds)) < len(self.seeds):
+            raise ValueError("seeds names one of them twice")
         if "original" in self.forget.methods:
             raise ValueError("forget.methods: 'original' is f* itself and always there")
         return self

@@ -20,6 +20,8 @@ class Cell:
     best: bool = False
     marks: str = ""
     """reasons to doubt the value: `DOUBT`, `FEW`"""
+    spread: float = math.nan
+    """the standard deviation of the values whose mean it is"""
 
     @property
     def text(self) -> str:
@@ -27,7 +29,8 @@ class Cell:
             return self.value
         if isinstance(self.value, int):
             return f"{self.value:,}"
-        return "-" if math.isnan(self.value) else f"{self.value:.3f}"
+        spread = "" if math.isnan(self.spread) else f" ± {self.spread:.3f}"
+        return "-" if math.isnan(self.value) else f"{self.value:.3f}{spread}"
 
 
 @dataclass
@@ -51,13 +54,19 @@ class Grid:
         return [f"{group} {name}".strip() for group, name in zip(groups, self.header, strict=True)]
 
     def csv(self) -> str:
+        """A column of means is followed by one of their standard deviations, `±` after its name."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow((["section"] if self.breaks else []) + self.flat_header())
+        means = {place for row in self.rows for place, cell in enumerate(row) if not math.isnan(cell.spread)}
+        header = [[name, f"{name} ±"] if place in means else [name] for place, name in enumerate(self.flat_header())]
+        writer.writerow((["section"] if self.breaks else []) + [name for names in header for name in names])
         section = ""
         for number, row in enumerate(self.rows):
             section = self.breaks.get(number, section)
-            writer.writerow(([section] if self.breaks else []) + [_plain(cell) for cell in row])
+            written = [section] if self.breaks else []
+            for place, cell in enumerate(row):
+                written += [_plain(cell.value), _plain(cell.spread)] if place in means else [_plain(cell.value)]
+            writer.writerow(written)
         return out.getvalue()
 
     def markdown(self) -> str:
@@ -160,8 +169,8 @@ def _mark(cell: Cell, bold: str) -> str:
     return (bold.format(cell.text) if cell.best else cell.text) + cell.marks
 
 
-def _plain(cell: Cell) -> Any:
-    return "" if isinstance(cell.value, float) and math.isnan(cell.value) else cell.value
+def _plain(value: float | int | str) -> Any:
+    return "" if isinstance(value, float) and math.isnan(value) else value
 
 
 def _pipes(cells: Sequence[str]) -> str:
@@ -172,6 +181,7 @@ def _pipes(cells: Sequence[str]) -> str:
 _TEX = {
     "&": r"\&", "%": r"\%", "#": r"\#", "_": r"\_",
     "f*": r"$f^{\ast}$", "↑": r"$\uparrow$", "↓": r"$\downarrow$", "→": r"$\to$", "×": r"$\times$",
+    "±": r"$\pm$",
     "†": r"$^\dagger$", "‡": r"$^\ddagger$", "°": r"$^\circ$",
 }  # fmt: skip
 

@@ -20,9 +20,28 @@ MOVED = ("drift_cosine", "unchanged")
 """Metrics of how far embeddings moved; f* itself has not moved."""
 
 
-def _footnotes(results: Results) -> list[str]:
-    rebuilt = [title for title in results.titles.values() if title.endswith("‡")]
+def _footnotes(panels: "Sequence[Panel]") -> list[str]:
+    rebuilt = [title for panel in panels for title in panel.results.titles.values() if title.endswith("‡")]
     return ["‡ A reconstruction: the original's code and full text are not public."] if rebuilt else []
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A group of columns of a table: the models of one run at one scale, f* first."""
+
+    title: str
+    results: Results
+    scale: str
+    variants: Sequence[str]
+
+    @property
+    def titles(self) -> list[str]:
+        return [self.results.titles[variant] for variant in self.variants]
+
+
+def panels_of(results: Results, scales: Sequence[str], variants: Sequence[str]) -> list[Panel]:
+    """One panel per scale, of the same variants."""
+    return [Panel(scale, results, scale, variants) for scale in scales]
 
 
 @dataclass(frozen=True)
@@ -44,15 +63,8 @@ class _Row:
     count: int
 
 
-def rates(
-    results: Results,
-    scales: Sequence[str],
-    variants: Sequence[str],
-    points: Sequence[float],
-    fixed: bool = False,
-    intervals: bool = False,
-) -> Grid:
-    """The paper's Table III: every rate at every operating point, one column per variant. `fixed` takes the
+def rates(panels: Sequence[Panel], points: Sequence[float], fixed: bool = False, intervals: bool = False) -> Grid:
+    """The paper's Table IV: every rate at every operating point, one column per variant. `fixed` takes the
     thresholds of f*; `intervals` shows the interval of each rate in place of the rate."""
     suffix = "_fixed" if fixed else ""
     sections = [
@@ -76,9 +88,7 @@ def rates(
             "Thresholds are calibrated anew in each replicate; the gallery is fixed. results.csv has Wilson's as well."
         ]
     return _grid(
-        results,
-        scales,
-        variants,
+        panels,
         points,
         sections,
         name="rates-intervals" if intervals else "rates-fixed" if fixed else "rates",
@@ -88,15 +98,13 @@ def rates(
     )
 
 
-def legacy(results: Results, scales: Sequence[str], variants: Sequence[str], points: Sequence[float]) -> Grid:
+def legacy(panels: Sequence[Panel], points: Sequence[float]) -> Grid:
     """Rates of probes against what f* has enrolled, and how far the embeddings moved. The column of f* holds its
     ordinary rates."""
     kept = ("R", "T", "T single", "B")
     drifting = ("R", "T", "B", "F", "Ftr", "Fev")
     return _grid(
-        results,
-        scales,
-        variants,
+        panels,
         points,
         [
             Section("Verification with old templates (TMR)", "1:1", "TMR_legacy", (*kept, *FORGET_GROUPS)),
@@ -117,12 +125,10 @@ def legacy(results: Results, scales: Sequence[str], variants: Sequence[str], poi
     )
 
 
-def people(results: Results, scales: Sequence[str], variants: Sequence[str], points: Sequence[float]) -> Grid:
+def people(panels: Sequence[Panel], points: Sequence[float]) -> Grid:
     """Rates as means over people, so that nobody with many images carries them."""
     return _grid(
-        results,
-        scales,
-        variants,
+        panels,
         points,
         [
             Section("Verification (TMR@FMR)", "1:1", "TMR_person", (*KEPT_GROUPS, *FORGET_GROUPS)),
@@ -138,9 +144,7 @@ def people(results: Results, scales: Sequence[str], variants: Sequence[str], poi
 
 
 def _grid(
-    results: Results,
-    scales: Sequence[str],
-    variants: Sequence[str],
+    panels: Sequence[Panel],
     points: Sequence[float],
     sections: Sequence[Section],
     name: str,
@@ -152,32 +156,33 @@ def _grid(
     rows: list[list[Cell]] = []
     breaks: dict[int, str] = {}
     for section in sections:
-        groups = [group for group in section.groups if results.has(section.task, group, section.metric)]
+        task, metric = section.task, section.metric
+        groups = [g for g in section.groups if any(panel.results.has(task, g, metric) for panel in panels)]
         if groups:
             breaks[len(rows)] = section.title
-        for point in [None] if section.metric in MOVED else points:
+        for point in [None] if metric in MOVED else points:
             for group in groups:
-                up, arrow = _direction(section.metric, group)
+                up, arrow = _direction(metric, group)
                 row = [Cell(f"{'' if point is None else f'{point:g}  '}{group} {arrow}".strip())]
-                for scale in scales:
-                    found = _row(results, section, scale, variants, group, point)
+                for panel in panels:
+                    found = _row(panel, section, group, point)
                     if intervals:
                         row += [Cell(each.interval) for each in found.measured]
                     else:
                         best = best_of([each.value for each in found.measured[1:]], up) if arrow else []
                         good = [False, *(best or [False] * len(found.measured[1:]))]
                         each = zip(found.measured, good, found.marks, strict=True)
-                        row += [Cell(m.value, bold, mark) for m, bold, mark in each]
+                        row += [Cell(m.value, bold, mark, m.spread) for m, bold, mark in each]
                     row.append(Cell(found.count))
                 rows.append(row)
     return Grid(
         name=name,
         caption=caption,
-        header=["", *[*[results.titles[variant] for variant in variants], "n"] * len(scales)],
+        header=["", *[title for panel in panels for title in (*panel.titles, "n")]],
         rows=rows,
-        spans=[("", 1), *[(scale, len(variants) + 1) for scale in scales]],
+        spans=[("", 1), *[(panel.title, len(panel.variants) + 1) for panel in panels]],
         breaks=breaks,
-        notes=[*notes, *_footnotes(results)],
+        notes=[*notes, *_footnotes(panels)],
     )
 
 
@@ -189,11 +194,10 @@ def _direction(metric: str, group: str) -> tuple[bool, str]:
     return up, "↑" if up else "↓"
 
 
-def _row(
-    results: Results, section: Section, scale: str, variants: Sequence[str], group: str, point: float | None
-) -> _Row:
+def _row(panel: Panel, section: Section, group: str, point: float | None) -> _Row:
     """f* has no gallery older than its own: its ordinary rates stand there, and it has not moved."""
-    wanted = [Quantity(scale, variant, section.task, group, section.metric, point) for variant in variants]
+    results = panel.results
+    wanted = [Quantity(panel.scale, variant, section.task, group, section.metric, point) for variant in panel.variants]
     legacy = section.metric.endswith(LEGACY)
     if legacy:
         wanted[0] = replace(wanted[0], metric=section.metric.removesuffix(LEGACY))
@@ -204,28 +208,85 @@ def _row(
     return _Row(measured, [results.marks(quantity) for quantity in wanted], count)
 
 
-def distances(results: Results, scales: Sequence[str], variants: Sequence[str]) -> Grid:
-    """The paper's Table IV: how near the forget scores come to those of strangers, and how far the retain
+def distances(panels: Sequence[Panel]) -> Grid:
+    """The paper's Table III: how near the forget scores come to those of strangers, and how far the retain
     scores moved."""
-    wanted = [(f"W1 {group}", group, "W1") for group in FORGET_GROUPS]
-    wanted += [("mated", "R", "deformation"), ("non-mated", "RxR", "deformation"), ("footprint", "R", "footprint")]
-    rows = [[Cell(results.titles[variant])] for variant in variants]
-    for scale in scales:
-        for _, group, metric in wanted:
-            values = [results[Quantity(scale, variant, "1:1", group, metric)].value for variant in variants]
-            best = [False, *best_of(values[1:], higher=False)]
-            for row, value, good in zip(rows, values, best, strict=True):
-                row.append(Cell(value, good))
-    return Grid(
+    wanted = [Column(f"W1 {group}", "1:1", group, "W1") for group in FORGET_GROUPS]
+    wanted.append(Column("mated", "1:1", "R", "deformation"))
+    wanted.append(Column("non-mated", "1:1", "RxR", "deformation"))
+    wanted.append(Column("footprint", "1:1", "R", "footprint"))
+    return _by_method(
+        panels,
+        wanted,
+        None,
         name="distances",
         caption="Wasserstein-1 distances: forget scores to the non-mated test scores, retain scores to those of f*",
-        header=["Method", *[title for _ in scales for title, _, _ in wanted]],
+        notes=["In units of the cosine. The footprint is the sum of the two deformations. Best within 0.002 in bold."],
+    )
+
+
+def comparison(panels: Sequence[Panel], point: float) -> list[Grid]:
+    """The paper's Table V: the same methods side by side in several experiments, at one operating point. One table of
+    verification and one of identification."""
+    groups = {
+        "1:1": ("R", "T", "Ftr-Ftr", "Ftr-Fev", "Fev-Fev"),
+        "1:N": ("R", "T", "Ftr", "Fev"),
+    }
+    grids = []
+    for task, metric, rate, name in (("1:1", "TMR", "FMR", "verification"), ("1:N", "TPIR", "FPIR", "identification")):
+        columns = [Column(f"{group} {_direction(metric, group)[1]}", task, group, metric) for group in groups[task]]
+        grids.append(
+            _by_method(
+                panels,
+                columns,
+                point,
+                name=name,
+                caption=f"{name.capitalize()} as in the paper's Table V: {metric} at {rate} {point:g}",
+                notes=["Best values of a column within 0.002 in bold, f* excluded.", MARKS],
+            )
+        )
+    return grids
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table that has one row per method."""
+
+    title: str
+    task: str
+    group: str
+    metric: str
+
+
+def _by_method(
+    panels: Sequence[Panel],
+    columns: Sequence[Column],
+    point: float | None,
+    name: str,
+    caption: str,
+    notes: Sequence[str],
+) -> Grid:
+    """A table of one row per method, f* first, and the same columns in every panel."""
+    titles = {variant: panel.results.titles[variant] for panel in panels for variant in panel.variants}
+    rows = [[Cell(title)] for title in titles.values()]
+    for panel in panels:
+        for column in columns:
+            wanted = [
+                Quantity(panel.scale, variant, column.task, column.group, column.metric, point) for variant in titles
+            ]
+            found = [panel.results[quantity] for quantity in wanted]
+            higher = point is not None and _direction(column.metric, column.group)[0]
+            best = [False, *best_of([each.value for each in found[1:]], higher)]
+            for row, quantity, each, good in zip(rows, wanted, found, best, strict=True):
+                marks = panel.results.marks(quantity) if point is not None else ""
+                row.append(Cell(each.value, good, marks, each.spread))
+    return Grid(
+        name=name,
+        caption=caption,
+        header=["Method", *[column.title for _ in panels for column in columns]],
         rows=rows,
-        spans=[("", 1), *[(scale, len(wanted)) for scale in scales]],
-        notes=[
-            "In units of the cosine. The footprint is the sum of the two deformations. Best within 0.002 in bold.",
-            *_footnotes(results),
-        ],
+        spans=[("", 1), *[(panel.title, len(columns)) for panel in panels]],
+        notes=[*notes, *_footnotes(panels)],
     )
 
 

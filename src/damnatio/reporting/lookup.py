@@ -1,7 +1,8 @@
 """The numbers of a run, looked up by what they measure."""
 
 import math
-from collections.abc import Mapping
+import statistics
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +37,8 @@ class Measured:
     """how many comparisons, searches or identities the value rests on"""
     low: float = math.nan
     high: float = math.nan
+    spread: float = math.nan
+    """the standard deviation over seeds, of a mean over them"""
 
     @property
     def interval(self) -> str:
@@ -76,6 +79,30 @@ class Results:
         doubtful = (q.scale, calibrated, q.task, calibration, q.point) in self._doubts
         few = self[q].few and not q.metric.endswith(PERSON)
         return (DOUBT if doubtful else "") + (FEW if few else "")
+
+
+class Averaged(Results):
+    """The means of runs that differ in their seeds alone. A number that one of them lacks has no mean; a mark of doubt
+    on one of them is a mark on the mean. Counts are added up."""
+
+    def __init__(self, runs: Sequence[Results]) -> None:
+        self.titles = {variant: title for run in runs for variant, title in run.titles.items()}
+        self._runs = runs
+        common = set.intersection(*(set(run._measured) for run in runs))
+        self._measured = {quantity: _mean([run[quantity] for run in runs]) for quantity in common}
+        self._held = {(q.task, q.group, q.metric) for q in self._measured}
+
+    def marks(self, q: Quantity) -> str:
+        marks = "".join(run.marks(q) for run in self._runs)
+        return "".join(mark for mark in (DOUBT, FEW) if mark in marks)
+
+
+def _mean(measured: Sequence[Measured]) -> Measured:
+    if len(measured) == 1:
+        return measured[0]
+    values = [each.value for each in measured]
+    spread = math.nan if any(map(math.isnan, values)) else statistics.stdev(values)
+    return Measured(statistics.fmean(values), sum(each.count for each in measured), spread=spread)
 
 
 def quantity_of(row: Mapping[str, Any]) -> Quantity:

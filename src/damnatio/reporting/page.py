@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
-from jinja2 import Environment, PackageLoader
+from jinja2 import Environment, PackageLoader, Template
 
 from damnatio import __version__
 from damnatio.evaluation.measuring import ORIGINAL
@@ -39,18 +39,16 @@ def write_page(
     folder: Path,
 ) -> None:
     """Write index.html into the report's folder, which holds the figures already."""
-    page = Environment(loader=PackageLoader("damnatio", "reporting"), autoescape=True, trim_blocks=False)
-    once = dict.fromkeys(f"{w['task']}: {w['warning']}" for w in warnings.rows())
-    text = page.get_template("page.html").render(
+    text = template("page.html").render(
         name=recipe.name,
         backbone=recipe.model.backbone,
         head=recipe.model.head,
         size=recipe.faces.size,
         source=recipe.faces.source,
         cards=_cards(recipe, results),
-        warnings=list(once),
+        warnings=once_each(warnings),
         grids=grids,
-        figures=[_embedded(each, folder) for each in illustrations],
+        figures=[embedded(each, folder) for each in illustrations],
         findings=found,
         explanation=findings.EXPLANATION,
         marks=findings.MARKS,
@@ -60,7 +58,16 @@ def write_page(
     write_atomically(folder / "index.html", text)
 
 
-def _embedded(illustration: Illustration, folder: Path) -> Mapping[str, str | bool]:
+def template(name: str) -> Template:
+    return Environment(loader=PackageLoader("damnatio", "reporting"), autoescape=True).get_template(name)
+
+
+def once_each(warnings: Table) -> list[str]:
+    """What several models are warned of is said once."""
+    return list(dict.fromkeys(f"{w['task']}: {w['warning']}" for w in warnings.rows()))
+
+
+def embedded(illustration: Illustration, folder: Path) -> Mapping[str, str | bool]:
     """The figure as the template takes it, with its file inside."""
     svg = base64.b64encode((folder / f"{illustration.name}.svg").read_bytes()).decode()
     return {

@@ -59,10 +59,7 @@ def write_report(
     results.write_csv(folder / RESULTS)
     warnings.write_csv(folder / WARNINGS)
     grids = grids_of(recipe, results, warnings, Table.read(partitions / COUNTS))
-    for grid in grids:
-        write_atomically(folder / f"{grid.name}.md", grid.markdown())
-        write_atomically(folder / f"{grid.name}.csv", grid.csv())
-        write_atomically(folder / f"{grid.name}.tex", grid.latex())
+    write_grids(grids, folder)
     titles = headings(recipe)
     drawn = [
         figures.Drawn(
@@ -107,6 +104,13 @@ def write_report(
     )
 
 
+def write_grids(grids: Sequence[Grid], folder: Path) -> None:
+    for grid in grids:
+        write_atomically(folder / f"{grid.name}.md", grid.markdown())
+        write_atomically(folder / f"{grid.name}.csv", grid.csv())
+        write_atomically(folder / f"{grid.name}.tex", grid.latex())
+
+
 def headings(recipe: Recipe) -> dict[str, str]:
     """The heading of each variant in tables and figures; a double dagger marks a reconstruction."""
     rebuilt = {v for v in recipe.forget.methods if METHODS.get(method_settings(recipe, v).method).reconstruction}
@@ -126,18 +130,21 @@ def long_results(backbone: str, evaluated: Sequence[Evaluated]) -> tuple[Table, 
 
 def grids_of(recipe: Recipe, results: Table, warnings: Table, counts: Table) -> list[Grid]:
     """The tables of a report: the paper's first two and ours, then what stands behind them."""
-    look_up = Results(results, warnings, headings(recipe))
-    scales, variants = recipe.forget.scales, [ORIGINAL, *recipe.forget.methods]
-    points = recipe.evaluate.operating_points
+    panels, points = _panels(recipe, results, warnings), recipe.evaluate.operating_points
     return [
-        layouts.rates(look_up, scales, variants, points),
-        layouts.distances(look_up, scales, variants),
-        *([layouts.legacy(look_up, scales, variants, points)] if len(variants) > 1 else []),
-        layouts.people(look_up, scales, variants, points),
-        layouts.rates(look_up, scales, variants, points, fixed=True),
-        *([layouts.rates(look_up, scales, variants, points, intervals=True)] if recipe.evaluate.replicates else []),
+        layouts.rates(panels, points),
+        layouts.distances(panels),
+        *([layouts.legacy(panels, points)] if recipe.forget.methods else []),
+        layouts.people(panels, points),
+        layouts.rates(panels, points, fixed=True),
+        *([layouts.rates(panels, points, intervals=True)] if recipe.evaluate.replicates else []),
         layouts.protocol(counts),
     ]
+
+
+def _panels(recipe: Recipe, results: Table, warnings: Table) -> list[layouts.Panel]:
+    look_up = Results(results, warnings, headings(recipe))
+    return layouts.panels_of(look_up, recipe.forget.scales, [ORIGINAL, *recipe.forget.methods])
 
 
 def read_report(folder: Path) -> tuple[Table, Table]:
@@ -167,10 +174,8 @@ def _read_csv(path: Path, names: Sequence[str]) -> Table:
 def terminal_tables(recipe: Recipe, folder: Path, width: int) -> list[Any]:
     """The report's tables for a terminal of this width: the rates and the distances."""
     results, warnings = read_report(folder)
-    look_up = Results(results, warnings, headings(recipe))
-    scales, variants = recipe.forget.scales, [ORIGINAL, *recipe.forget.methods]
-    rates = layouts.rates(look_up, scales, variants, recipe.evaluate.operating_points)
-    distances = layouts.distances(look_up, scales, variants)
+    panels = _panels(recipe, results, warnings)
+    rates, distances = layouts.rates(panels, recipe.evaluate.operating_points), layouts.distances(panels)
     lines = dict.fromkeys(f"† {w['task']}: {w['warning']}" for w in warnings.rows())
     return [*rates.terminal(width), "\n".join(rates.notes), *distances.terminal(width), "\n".join(lines)]
 

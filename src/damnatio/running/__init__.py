@@ -1,1 +1,1 @@
-"""Above the pipeline: what a recipe will take, and where its stages run."""
+"""How a recipe is run: here, on several GPUs or by Slurm; what is done, what failed, and the report at the end."""

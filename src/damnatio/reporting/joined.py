@@ -1,0 +1,174 @@
+"""The joined report: several finished reports of one protocol, in one set of tables and figures.
+
+A run of a joined report is one experiment with one seed. Runs of one experiment are averaged: a number of theirs is
+shown as the mean over the seeds ± the standard deviation. All numbers come from the `results.csv` of each report, so
+neither models, embeddings nor images are needed.
+"""
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from damnatio import __version__
+from damnatio.evaluation.measuring import ORIGINAL
+from damnatio.recipe.schema import Recipe
+from damnatio.reporting import findings, layouts
+from damnatio.reporting.grids import Grid
+from damnatio.reporting.joined_figures import rates_by_group, trade_off
+from damnatio.reporting.layouts import Panel
+from damnatio.reporting.lookup import Averaged, Results
+from damnatio.reporting.page import Illustration, embedded, once_each, template
+from damnatio.reporting.report import RESULTS, WARNINGS, headings, read_report, write_grids
+from damnatio.support.errors import DamnatioError
+from damnatio.support.files import write_atomically
+from damnatio.support.manifests import checked
+from damnatio.support.tables import Table
+
+
+@dataclass(frozen=True)
+class Run:
+    """The finished report of one experiment with one seed."""
+
+    experiment: str
+    recipe: Recipe
+    folder: Path
+
+    @property
+    def seed(self) -> int:
+        return self.recipe.seed
+
+    @property
+    def page(self) -> str:
+        """The name of its page in the folder of the joined report."""
+        return f"page-{self.experiment or 'seed'}-{self.seed}.html"
+
+    @cached_property
+    def tables(self) -> tuple[Table, Table]:
+        """Its long results and its warnings."""
+        return read_report(self.folder)
+
+    @property
+    def titles(self) -> Mapping[str, str]:
+        try:
+            return headings(self.recipe)
+        except DamnatioError:  # a method of another machine's plugin
+            return {ORIGINAL: "f*", **{variant: variant for variant in self.recipe.forget.methods}}
+
+
+def write_joined(name: str, runs: Sequence[Run], folder: Path) -> None:
+    """Write all of a joined report: `results.csv`, tables, figures, findings, and a page that links each run's."""
+    results, warnings = (_long(runs, which) for which in (0, 1))
+    results.write_csv(folder / RESULTS)
+    warnings.write_csv(folder / WARNINGS)
+    grids = grids_of(runs)
+    write_grids(grids, folder)
+    panels, point = panels_of(runs), runs[0].recipe.evaluate.operating_points[0]
+    trade_off(panels, point, folder)
+    rates_by_group(panels, point, folder)
+    bars = " Bars are standard deviations over seeds." if len(_seeds(runs)) > 1 else ""
+    found = findings_of(runs)
+    write_atomically(folder / "findings.md", findings_text(found))
+    for run in runs:
+        shutil.copyfile(checked(run.folder / "index.html"), folder / run.page)
+    page = template("joined.html").render(
+        name=name,
+        experiments=[_described(experiment, its) for experiment, its in _by_experiment(runs).items()],
+        warnings=once_each(warnings),
+        grids=grids,
+        figures=[
+            embedded(Illustration("trade-off", "What forgetting costs", f"{TRADE_OFF}{bars}"), folder),
+            embedded(Illustration("rates-by-group", "Rates of each group", f"{BY_GROUP}{bars}"), folder),
+        ],
+        findings=found,
+        explanation=findings.EXPLANATION,
+        marks=findings.MARKS,
+        version=__version__,
+    )
+    write_atomically(folder / "index.html", page)
+
+
+TRADE_OFF = (
+    "Lower and further left is better. Left: how often two new photographs of a forgotten person are linked, against "
+    "the test TMR that was lost. Right: how far the scores of seen photographs stay from those of strangers, against "
+    "the footprint. A filled marker is not dominated by another method of its experiment; f* is black."
+)
+BY_GROUP = "R and T shall stay where f* is; the forget groups shall fall."
+
+
+def grids_of(runs: Sequence[Run]) -> list[Grid]:
+    """The paper's Tables V, IV and III, over all runs."""
+    panels, points = panels_of(runs), runs[0].recipe.evaluate.operating_points
+    grids = [*layouts.comparison(panels, points[0]), layouts.rates(panels, points), layouts.distances(panels)]
+    seeds = _seeds(runs)
+    if len(seeds) > 1:
+        listed = ", ".join(map(str, seeds))
+        for grid in grids:
+            counted = "; n is added up over them" if "n" in grid.header else ""
+            grid.notes.insert(0, f"Mean ± standard deviation over the seeds {listed}{counted}.")
+    return grids
+
+
+def panels_of(runs: Sequence[Run]) -> list[Panel]:
+    """One panel per experiment and scale. Its title leaves out what is the same in all of them."""
+    experiments = _by_experiment(runs)
+    scales = {scale for run in runs for scale in run.recipe.forget.scales}
+    panels = []
+    for name, its in experiments.items():
+        results = Averaged([Results(*run.tables, run.titles) for run in its])
+        for scale in dict.fromkeys(scale for run in its for scale in run.recipe.forget.scales):
+            parts = [name] if len(experiments) > 1 else []
+            parts += [scale] if (len(scales) > 1 and scale != name) or not parts else []
+            panels.append(Panel(" ".join(parts), results, scale, list(results.titles)))
+    return panels
+
+
+def findings_of(runs: Sequence[Run]) -> dict[str, list[findings.Finding]]:
+    """The paper's findings, judged on each seed by itself; the seed is the title where there are several."""
+    seeds = _seeds(runs)
+    judged = {seed: findings.judge([run.tables for run in runs if run.seed == seed]) for seed in seeds}
+    return {f"Seed {seed}" if len(seeds) > 1 else "": found for seed, found in judged.items()}
+
+
+def findings_text(found: Mapping[str, Sequence[findings.Finding]]) -> str:
+    """The findings of each seed, as a page of text."""
+    return "\n".join((f"## {title}\n\n" if title else "") + findings.markdown(one) for title, one in found.items())
+
+
+def terminal_tables(runs: Sequence[Run], width: int) -> list[Any]:
+    """The tables that compare the experiments, for a terminal of this width."""
+    grids = grids_of(runs)
+    return [*[table for grid in grids[:2] for table in grid.terminal(width)], "\n".join(grids[0].notes)]
+
+
+def _long(runs: Sequence[Run], which: int) -> Table:
+    """The tables of all runs one after the other; each row begins with its experiment and its seed."""
+    tables = []
+    for run in runs:
+        table = run.tables[which]
+        experiment, seed = [run.experiment] * len(table), [run.seed] * len(table)
+        tables.append(Table({"experiment": experiment, "seed": seed, **table.columns}))
+    return Table.joined(tables)
+
+
+def _by_experiment(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    names = dict.fromkeys(run.experiment for run in runs)
+    return {name: [run for run in runs if run.experiment == name] for name in names}
+
+
+def _seeds(runs: Sequence[Run]) -> list[int]:
+    return list(dict.fromkeys(run.seed for run in runs))
+
+
+def _described(name: str, runs: Sequence[Run]) -> dict[str, Any]:
+    """An experiment as the page lists it."""
+    recipe = runs[0].recipe
+    return {
+        "name": name or recipe.model.backbone,
+        "backbone": recipe.model.backbone,
+        "scales": ", ".join(recipe.forget.scales),
+        "methods": ", ".join(recipe.forget.methods),
+        "pages": [(run.page, f"seed {run.seed}") for run in runs],
+    }
