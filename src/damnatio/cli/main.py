@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from damnatio.cli import audit, erase, listing, models, stages
+from damnatio.cli import audit, erase, listing, models, planning, stages
 from damnatio.cli.streams import harden
 from damnatio.support.errors import DamnatioError
 
@@ -18,6 +18,7 @@ examples:
   damnatio demo                                       the whole experiment on rendered faces
   damnatio run configs/demo.yaml --set seed=2         a recipe, with one setting changed
   damnatio run my.yaml --set faces.source=folder --set faces.root=~/faces
+  damnatio plan s1-iresnet34 --device a100 --gpus 4   what it will take, before anything runs
   damnatio train demo                                 one stage, on what the earlier ones left
   damnatio faces --sheet sheet.png                    look at the faces
   damnatio faces /data/train.rec --sheet sheet.png    and at your own
@@ -56,7 +57,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="store_true", help="print the version and exit")
     top.set_defaults(act=None, resumes=False)
     verbs = top.add_subparsers(dest="verb", metavar="VERB")
-    for family in (stages, erase, audit, models, listing):
+    for family in (stages, planning, erase, audit, models, listing):
         family.add(verbs)
     return top
 
