@@ -50,7 +50,7 @@ def greedy_frame(
     """
     known = others if isinstance(others, Tensor) else torch.cat(tuple(others))
     known = known.float()
-    frame = torch.empty(count, known.shape[1], device=known.device)
+    frame = known.new_empty(count, known.shape[1])
     step = max(1, DRAWN // candidates)
     blocks = {
         f"targets-{start}-{stop}-of-{candidates}": slice(start, stop)
