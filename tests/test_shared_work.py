@@ -65,7 +65,8 @@ def frame(folder: Path) -> list[str]:
 def evaluation(folder: Path) -> list[Any]:
     """Every search, scan and stream is shared here, however small."""
     scanning.ROWS, nonmated.HELD, tail.PILOT = 16, 0, 30
-    scan.PAIRS = searching.PAIRS = 1
+    for module in (scan, searching):
+        vars(module)["PAIRS"] = 1
     units, codes = development(1)
     order = np.argsort(codes, kind="stable")
     found: list[Any] = []
@@ -89,8 +90,12 @@ def evaluation(folder: Path) -> list[Any]:
 
 def main(folder: Path) -> None:
     processes.join()
-    places = ("faces-0", "faces-2", "embeddings", "frame", "evaluation", "altered")
-    processes.from_main(lambda: [(folder / place).mkdir(parents=True) for place in places])
+
+    def prepare() -> None:
+        for place in ("faces-0", "faces-2", "embeddings", "frame", "evaluation", "altered"):
+            (folder / place).mkdir(parents=True)
+
+    processes.from_main(prepare)
     faces_and_captures(folder)
     found = {"embeddings": embeddings(folder), "frame": frame(folder), "evaluation": evaluation(folder)}
     (folder / f"{processes.rank()}.json").write_text(json.dumps(found))

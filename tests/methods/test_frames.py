@@ -42,7 +42,7 @@ def test_the_greedy_frame_is_the_greedy_choice(held: int, monkeypatch: pytest.Mo
 
 def test_class_vectors_may_come_in_blocks() -> None:
     others = unit(50, 16)
-    assert torch.equal(greedy_frame(9, iter(others.split(20)), 30, 1), greedy_frame(9, others, 30, 1))
+    assert torch.equal(greedy_frame(9, iter(torch.split(others, 20)), 30, 1), greedy_frame(9, others, 30, 1))
     assert torch.equal(greedy_frame(9, others[:0], 30, 1)[0], drawn(0, 30, 16, 1)[0]), "nothing to keep away from yet"
 
 
