@@ -85,8 +85,9 @@ class GradientSum:
     """Sums the gradients of parameters over all processes while the backward pass is still going on.
 
     Each parameter reports when its gradient is ready, and gradients of some megabytes travel together. All processes
-    run the same network, so they report in the same order. (torch's DistributedDataParallel does the same, but it
-    averages, wraps the network and wants to know about parameters without a gradient.)
+    run the same network, so they report in the same order. torch's DistributedDataParallel does the same in the same
+    time, but it averages, wraps the network, and must be told of parameters without a gradient and of passes that add
+    up. Without the overlap the network would wait: 1 % on one machine, more between machines.
     """
 
     def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
