@@ -102,8 +102,7 @@ class Rehearsal:
         """The same in several processes, which share the head's rows."""
         if self.processes == 1:
             return self._damnatio(verb, *more)
-        launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node"]
-        return [*launcher, str(self.processes), "-m", "damnatio", *self._arguments(verb, *more)]
+        return [*self._damnatio(verb, *more), "--processes", str(self.processes)]
 
     def _forget(self, method: str) -> list[str]:
         return self._together("forget", *self._imported, "forget.scales=[S2]", f"forget.methods=[{method}]")
