@@ -25,6 +25,7 @@ examples:
   damnatio erase model.onnx ~/people                  erase people from a model in service
   damnatio recheck runs/demo                          every number again, from the stored embeddings
   damnatio findings runs/demo                         the paper's findings, judged on a run
+  damnatio join runs/a runs/b --out both              several finished runs in one report
   damnatio benchmark MODEL ~/lfw                      ten-fold accuracy, retrieval and CMC of one model
   damnatio check backbone.pth ~/faces                 is the model fed RGB or BGR?
   damnatio export runs/my/5-forget/S1-OF-1a2b3c4d f.onnx
