@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 RUN := $(VENV)/bin
 SECONDS ?= 60
 
-.PHONY: demo test test-unit test-cli test-fast test-lowest test-insightface fuzz test-processors check format results bench-frames bench-clusters bench-faces bench-eval bench-paper-eval bench-gate bench-peers contest contest-lfw bench-train clean
+.PHONY: demo test test-unit test-cli test-fast test-lowest test-insightface fuzz test-processors check format results bench-frames bench-clusters bench-faces bench-eval bench-paper-eval bench-gate bench-peers contest contest-lfw bench-train rehearse plans clean
 
 demo: $(READY)  ## the whole experiment on rendered faces: runs/demo/report/index.html
 	$(RUN)/damnatio demo
@@ -86,6 +86,12 @@ contest: $(READY)  ## all methods on the demo under the same rules: results/cont
 
 contest-lfw: $(READY)  ## the same on LFW; DAMNATIO_ASSETS names the folder with the faces and the weights
 	$(RUN)/python benchmarks/contest lfw
+
+rehearse: $(READY)  ## the paper's recipe at its full counts, without training to the end; SHARE=0.01 takes a hundredth
+	$(RUN)/python benchmarks/rehearsal $(if $(SHARE),--share $(SHARE))
+
+plans: $(READY)  ## what the paper's recipes take on GPUs: results/plans, which docs/scale.md shows
+	$(RUN)/python results/plans.py
 
 bench-peers: $(READY)
 	PIP_CONSTRAINT=constraints.txt $(RUN)/pip install --quiet --disable-pip-version-check --editable '.[bench]'

@@ -3,11 +3,13 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from damnatio.recipe.schema import Optimisation
+
 IMAGES, IDENTITIES = 4_200_000, 205_990
 """of WebFace4M (the paper, IV-A)"""
 SIDE = 16
 """pixels of an image: the least that the recipe allows"""
-RECIPE = "s1-iresnet34"
+RECIPE = "paper-tables-3-4"
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,14 @@ def words(size: Size, records: Path) -> list[str]:
         "forget.scales": "[S1, S2]",
         "train.log_every": 1,
         "forget.log_every": 1,
+        "train.precision": "fp32",  # processors that emulate bf16 would take minutes for a step
+        "forget.precision": "fp32",
         "train.checkpoint_seconds": 1,
         "forget.checkpoint_seconds": 1,
+        "train.workers": 0,
+        "forget.workers": 0,
+        "threads": 0,
     }
+    if "checkpoint_share" in Optimisation.model_fields:
+        settings |= {"train.checkpoint_share": 1, "forget.checkpoint_share": 1}
     return [f"{name}={value}" for name, value in settings.items()]

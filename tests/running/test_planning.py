@@ -18,7 +18,7 @@ from tests.conftest import TINY
 
 
 def of_paper(*words: str) -> Work:
-    recipe = load("s1-iresnet34", words)
+    recipe = load("paper-tables-3-4", words)
     return Work(recipe, paper_counts(recipe.partitions, ""))
 
 
@@ -116,8 +116,8 @@ def test_more_devices_are_faster_by_the_assumption() -> None:
 
 @pytest.mark.usefixtures("no_probe")
 def test_experiments_share_what_is_the_same() -> None:
-    both = plan({"": load("s1-iresnet34", ["forget.scales=[S1, S2]"])}, "a100")
-    apart = {"S1": load("s1-iresnet34"), "S2": load("s2-iresnet34")}
+    both = plan({"": load("paper-tables-3-4")}, "a100")
+    apart = {scale: load("paper-tables-3-4", [f"forget.scales=[{scale}]"]) for scale in ("S1", "S2")}
     joined = plan(apart, "a100")
     stages = [planned.piece.stage for planned in joined.pieces]
     assert stages.count("train") == stages.count("faces") == 1
@@ -128,7 +128,7 @@ def test_experiments_share_what_is_the_same() -> None:
 
 @pytest.mark.usefixtures("no_probe")
 def test_layouts_agree_on_one_device_and_gain_from_more() -> None:
-    found: Plan = plan({"": load("s1-iresnet34")}, "a100", (1, 2, 4, 8))
+    found: Plan = plan({"": load("paper-tables-3-4")}, "a100", (1, 2, 4, 8))
     one = found.layouts[0]
     assert one.apart == pytest.approx(one.first_together)
     assert one.apart == pytest.approx(one.together)
@@ -138,14 +138,14 @@ def test_layouts_agree_on_one_device_and_gain_from_more() -> None:
         assert more.together < fewer.together
         assert more.memory.total < fewer.memory.total
     train = next(planned for planned in found.pieces if planned.piece.stage == "train")
-    rate = DEVICES["a100"].rates["fp32"] * 1e12
+    rate = DEVICES["a100"].rates["bf16"] * 1e12
     flops = 3 * (2 * 4.46e9 + 2 * 512 * 100_000) * 637_160 * 128
     assert train.seconds == pytest.approx(flops / rate, rel=0.01)
 
 
 @pytest.mark.usefixtures("no_probe")
 def test_the_page_is_short_and_ends_with_the_total(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["plan", "s1-iresnet34", "--device", "a100", "--gpus", "3", "--set", "forget.scales=[S1, S2]"]) == 0
+    assert main(["plan", "paper-tables-3-4", "--device", "a100", "--gpus", "3"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) <= 41  # the first says what was asked
     assert lines[-1].startswith("Total: ")
@@ -156,7 +156,7 @@ def test_the_page_is_short_and_ends_with_the_total(capsys: pytest.CaptureFixture
 
 @pytest.mark.usefixtures("no_probe")
 def test_the_json_holds_the_same_numbers(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["plan", "s1-iresnet34", "--device", "h100", "--json"]) == 0
+    assert main(["plan", "paper-tables-3-4", "--device", "h100", "--json"]) == 0
     content = json.loads(capsys.readouterr().out)
     assert content["hours"] == pytest.approx(sum(piece["seconds"] for piece in content["pieces"]) / 3600)
     assert content["memory_total"] == sum(content["memory"].values())
@@ -191,7 +191,7 @@ def test_a_machine_too_slow_for_the_batch_is_measured_by_two_small_ones(monkeypa
         return 3 + 0.5 * batch
 
     monkeypatch.setattr(probing, "_seconds", seconds)
-    found = probing.training_speed(load("s1-iresnet34"), 100_000)
+    found = probing.training_speed(load("paper-tables-3-4"), 100_000)
     assert asked == [2, 8]
     assert found.batch == 8
     assert found.images_per_second == pytest.approx(128 / 67)

@@ -18,7 +18,7 @@ examples:
   damnatio demo                                       the whole experiment on rendered faces
   damnatio run configs/demo.yaml --set seed=2         a recipe, with one setting changed
   damnatio run my.yaml --set faces.source=folder --set faces.root=~/faces
-  damnatio plan s1-iresnet34 --device a100 --gpus 4   what it will take, before anything runs
+  damnatio plan paper-table-5 --device a100 --gpus 4  what it will take, before anything runs
   damnatio train demo                                 one stage, on what the earlier ones left
   damnatio faces --sheet sheet.png                    look at the faces
   damnatio faces /data/train.rec --sheet sheet.png    and at your own

@@ -1,15 +1,10 @@
 """The verb that computes nothing: `plan` says what a recipe will take."""
 
 import argparse
-import importlib
 import json
 import sys
-from typing import TYPE_CHECKING
 
 from damnatio.cli.arguments import RECIPE, Verbs, positive
-
-if TYPE_CHECKING:
-    from damnatio.recipe.schema import Recipe
 
 
 def add(verbs: "Verbs[argparse.ArgumentParser]") -> None:
@@ -28,6 +23,7 @@ def add(verbs: "Verbs[argparse.ArgumentParser]") -> None:
 
 
 def _plan(options: argparse.Namespace) -> int:
+    from damnatio.recipe.experiments import experiments
     from damnatio.recipe.files import load
     from damnatio.running.hardware import HERE, device_named
 
@@ -45,16 +41,6 @@ def _plan(options: argparse.Namespace) -> int:
     def say(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
-    found = plan(_experiments(recipe), options.device, sorted({*GPUS, gpus}), say)
+    found = plan(experiments(recipe), options.device, sorted({*GPUS, gpus}), say)
     print(json.dumps(json_of(found), indent=1) if options.json else f"\n{text_of(found, gpus)}")
     return 0
-
-
-def _experiments(recipe: "Recipe") -> "dict[str, Recipe]":
-    """The plain recipes that a recipe stands for, by name."""
-    try:
-        module = importlib.import_module("damnatio.recipe.experiments")
-    except ModuleNotFoundError:
-        return {"": recipe}
-    found: dict[str, Recipe] = module.experiments(recipe)
-    return found

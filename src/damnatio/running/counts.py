@@ -119,9 +119,11 @@ def paper_counts(settings: PartitionSettings, origin: str) -> Counts:
     probes = {name: getattr(settings, name) * share for name, share in PAPER_PROBES.items()}
     control, test = (round(2 * count) for count in probes.values())
     development, distractors = round(settings.development * each), round(settings.distractors * each)
+    needed = settings.retain + settings.test + settings.development + settings.distractors
+    identities = max(PAPER_IDENTITIES, needed + max(settings.scales.values()))
     return Counts(
-        images=PAPER_IMAGES,
-        identities=PAPER_IDENTITIES,
+        images=round(identities * each),
+        identities=identities,
         classes=settings.retain,
         retain=round(settings.retain * each),
         control=control,

@@ -17,8 +17,8 @@ from damnatio.support.files import content_key
 
 FLOAT = 4
 """bytes of a float32, in which weights are kept and updated"""
-ROW = 40
-"""bytes of an image in the tables of stages 1 to 3 together"""
+ROW = 80
+"""bytes of an image in the tables of stages 1 to 3 together, half of them distances to others of its identity"""
 DOUBLE = 8
 """bytes of a value in an evaluation, which is exact in float64"""
 RESULTS = 20_000_000
@@ -123,7 +123,7 @@ class Work:
             for variant in self.recipe.forget.methods:
                 rest += [self._forget(scale, variant), self._embed(scale, variant), self._evaluate(scale, variant)]
         ends = tuple(piece.key for piece in rest if piece.stage == "evaluate")
-        return [*first, *rest, Piece("report", "tables, figures, one page", f"report {recipe_key(self.recipe)}", ends)]
+        return [*first, *rest, Piece("report", "tables, figures, one page", "report", ends)]
 
     @cached_property
     def _keys(self) -> dict[str, str]:
@@ -148,16 +148,17 @@ class Work:
         return f"forget {content_key([self._keys['train'], scale, variant, plain])}"
 
     def _faces(self) -> Piece:
-        return Piece("faces", "index and decode", self._keys["faces"], decoded=self.counts.images, disk=self._cached)
+        disk = self.pixels + self.counts.images * ROW
+        return Piece("faces", "index and decode", self._keys["faces"], decoded=self.counts.images, disk=disk)
 
     @property
-    def _cached(self) -> int:
-        pixels = self.counts.images * self.recipe.faces.size**2 * 3
-        return (pixels if pixels <= self.recipe.faces.cache_gb * 1e9 else 0) + self.counts.images * ROW
+    def pixels(self) -> int:
+        """Bytes of decoded images that are stored."""
+        count = self.counts.images * self.recipe.faces.size**2 * 3
+        return count if count <= self.recipe.faces.cache_gb * 1e9 else 0
 
     def _captures(self) -> Piece:
-        again = 0 if self._cached > self.counts.images * ROW else self.counts.images
-        return Piece("captures", "distances", self._keys["captures"], (self._keys["faces"],), decoded=again)
+        return Piece("captures", "from stored distances", self._keys["captures"], (self._keys["faces"],))
 
     def _partitions(self) -> Piece:
         return Piece("partitions", "the draw", self._keys["partitions"], (self._keys["captures"],))
@@ -313,17 +314,14 @@ class Work:
                 rows, scored = classes + trained // dim, batch
         states, own = STATES[settings.optimiser], -(-rows // devices)
         size = FLOAT * network.parameters
-        images = -(-batch // devices)
+        images = min(-(-batch // devices), getattr(settings, "micro_batch", None) or batch)
+        drawn_rows = max(round(own * (getattr(recipe.model, "sample", None) or 1.0)), 1)  # Partial FC
         return Memory(
             weights=copies * size,
             gradients=size * (2 if devices > 1 else 1),  # what is sent between processes is a copy
             optimiser=states * size,
             activations=round(network.activations * images / recipe.train.batch),
             matrix=own * dim * FLOAT * (2 + states),
-            logits=logits_bytes(recipe.model.model_dump_json(exclude={"weights"}), own, scored),
+            logits=logits_bytes(recipe.model.model_dump_json(exclude={"weights"}), drawn_rows, scored),
             method=FLOAT * kept,
         )
-
-
-def recipe_key(recipe: Recipe) -> str:
-    return content_key(recipe.model_dump(mode="json"))

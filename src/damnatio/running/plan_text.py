@@ -41,11 +41,12 @@ def _basis(plan: Plan) -> Iterator[str]:
         f"Counts: {counts.images:,} images of {counts.identities:,} identities; {counts.retain:,} are of the "
         f"{counts.classes:,} retain identities, and {counts.evaluated:,} are compared. From {counts.origin}."
     )
-    networks = ", ".join(sorted({f"{count / 1e6:.1f} million parameters" for count in plan.parameters.values()}))
+    sizes = _range([count / 1e6 for count in plan.parameters.values()], "{:.1f}")
     estimate = "" if speed.words.startswith("measured") else " An estimate: half of it or twice as much is possible."
-    fast = " to ".join(dict.fromkeys(f"{each:,.0f}" for each in sorted(s.gradients for s in plan.speeds.values())))
+    fast = _range([each.gradients for each in plan.speeds.values()], "{:,.0f}")
     yield from _wrapped(
-        f"Device: {plan.device}; {speed.words}: {fast} images per second in training ({networks}).{estimate}"
+        f"Device: {plan.device}; {speed.words}: {fast} images per second in training "
+        f"({sizes} million parameters).{estimate}"
     )
     yield from _wrapped(
         f"Measured on the processor here, {cores()} cores: {speed.decoded:,.0f} images decoded and "
@@ -92,11 +93,12 @@ def _common(numbers: Sequence[int]) -> str:
 
 
 def _names(group: Sequence[Planned], several: bool) -> str:
-    whose = ", ".join(group[0].experiments) + ": " if several and len(group[0].experiments) == 1 else ""
-    scales: dict[str, list[str]] = {}
+    titles = {title for planned in group for title in planned.experiments}
+    whose = f"{titles.pop()}: " if several and len(titles) == 1 else ""
+    scales: dict[str, dict[str, None]] = {}
     for planned in group:
         scale, _, variant = planned.piece.name.partition(" ") if planned.piece.scale else ("", "", planned.piece.name)
-        scales.setdefault(scale, []).append(variant)
+        scales.setdefault(scale, {})[variant] = None
     return whose + "; ".join(f"{scale} {' '.join(names)}".strip() for scale, names in scales.items())
 
 
@@ -159,6 +161,10 @@ def _number(value: float) -> str:
         if value >= 0.01
         else "<0.01"
     )
+
+
+def _range(numbers: Sequence[float], form: str) -> str:
+    return " to ".join(dict.fromkeys(form.format(number) for number in (min(numbers), max(numbers))))
 
 
 def _times(count: int, noun: str) -> str:

@@ -114,7 +114,7 @@ def plan(
         largest=largest,
         room=named.memory if named else _room(),
         layouts=[_layout(pieces, count, work.memory(piece, count)) for count in gpus],
-        cached=any(planned.piece.stage == "captures" and not planned.piece.decoded for planned in pieces),
+        cached=any(work.pixels > 0 for work in works.values()),
         evaluation=max(work.evaluation_memory for work in works.values()),
     )
 
