@@ -39,7 +39,7 @@ from damnatio.support import processes
 from damnatio.support.errors import DamnatioError
 from damnatio.support.files import content_key, digest_of, write_atomically
 from damnatio.support.locks import Holder, Lock, look_anew
-from damnatio.support.manifests import CACHES, CHECKPOINT, LOG, MANIFEST, manifest_of, section_of
+from damnatio.support.manifests import CACHES, CHECKPOINTS, LOG, MANIFEST, manifest_of, section_of
 
 LOCKS = ".locks"
 ALONE = "run"
@@ -324,7 +324,8 @@ def _move(partial: Path, final: Path, lock: Lock) -> None:
     """Make a whole output one that is used. Who was taken for dead meanwhile, and lost its lock, has no say."""
     if not lock.held:
         raise _taken_over(final.name)
-    (partial / CHECKPOINT).unlink(missing_ok=True)
+    for name in CHECKPOINTS:
+        (partial / name).unlink(missing_ok=True)
     if final.exists():  # it has no manifest of this key, so it is no finished output
         shutil.rmtree(final)
     partial.rename(final)
@@ -342,7 +343,7 @@ def _finish(folder: Path, wanted: Mapping[str, Any], key: str, seconds: float) -
     files = {
         path.name: {"bytes": path.stat().st_size, "sha256": digest_of(path)}
         for path in sorted(folder.iterdir())
-        if path.is_file() and path.name != CHECKPOINT
+        if path.is_file() and path.name not in CHECKPOINTS
     }
     made = {
         "damnatio": __version__,

@@ -62,7 +62,8 @@ def test_a_killed_run_ends_with_the_same_weights(
     """SIGKILL at whatever step it is, again and again, then to the end: bit for bit the weights of a quiet run."""
     words = [*tiny, "--set", "train.epochs=6", "--set", "forget.epochs=4", "--set", "forget.methods=[OF]"]
     words += ["--set", f"model.backbone={backbone}"]
-    words += ["--set", "train.checkpoint_seconds=0", "--set", "forget.checkpoint_seconds=0"]
+    for section in ("train", "forget"):
+        words += ["--set", f"{section}.checkpoint_seconds=0", "--set", f"{section}.checkpoint_share=1"]
     quiet, killed = tmp_path / "quiet", tmp_path / "killed"
     assert main([verb, "demo", "--run", str(quiet), *words]) == 0
     command = [sys.executable, "-c", "import sys; from damnatio.cli.main import main; sys.exit(main())"]

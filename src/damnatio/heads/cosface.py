@@ -4,10 +4,9 @@ L = mean_i -log exp(s (cos_{i,y_i} - m)) / (exp(s (cos_{i,y_i} - m)) + sum_{j !=
 """
 
 from torch import Tensor
-from torch.nn import functional as F
 
 from damnatio.heads import HEADS
-from damnatio.heads.base import Head, at_least_float32, targets_of, with_targets
+from damnatio.heads.base import Head, Margins, targets_of, with_targets
 
 
 @HEADS.register("cosface")
@@ -20,15 +19,12 @@ class CosFace(Head):
     def margins(self, cosines: Tensor, norms: Tensor, labels: Tensor) -> Tensor:
         return subtract_margin(cosines, labels, self.margin)
 
-    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
-        return margin_softmax_loss(self.cosines(embeddings), labels, logit_scale=self.logit_scale, margin=self.margin)
-
 
 def subtract_margin(cosines: Tensor, targets: Tensor, margin: float) -> Tensor:
     """cos_{i, y_i} - m at the targets, cos_ij elsewhere."""
     return with_targets(cosines, targets, targets_of(cosines, targets) - margin)
 
 
-def margin_softmax_loss(cosines: Tensor, targets: Tensor, *, logit_scale: float, margin: float) -> Tensor:
-    """L above over any K unit vectors: N x K cosines, and for each image the index of its own vector."""
-    return F.cross_entropy(logit_scale * subtract_margin(at_least_float32(cosines), targets, margin), targets)
+def margin_of(margin: float) -> Margins:
+    """CosFace's margin for a softmax that is not the head's own."""
+    return lambda cosines, norms, targets: subtract_margin(cosines, targets, margin)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from damnatio.heads.base import Head
-from damnatio.heads.cosface import margin_softmax_loss
+from damnatio.heads.cosface import margin_of
 from damnatio.methods import METHODS
 from damnatio.methods.base import Context, ForgetBatch, ForgetSet, Method, MethodSettings
 
@@ -45,7 +45,12 @@ class ExtendedCosFace(Method):
             self.vectors.copy_(F.normalize(drawn, dim=1))
 
     def forget_loss(self, batch: ForgetBatch, head: Head) -> Tensor:
-        vectors = torch.cat([head.class_vectors(), F.normalize(self.vectors, dim=1)])
-        targets = len(head.weight) + self.forget.places(batch.images)
-        cosines = (batch.unit @ vectors.T).clamp(-1, 1)
-        return margin_softmax_loss(cosines, targets, logit_scale=self.settings.logit_scale, margin=self.settings.margin)
+        cosines = (batch.unit @ F.normalize(self.vectors, dim=1).T).clamp(-1, 1)
+        targets = head.classes + self.forget.places(batch.images)
+        return head.softmax_loss(
+            batch.raw,
+            targets,
+            cosines,
+            margins=margin_of(self.settings.margin),
+            logit_scale=self.settings.logit_scale,
+        )

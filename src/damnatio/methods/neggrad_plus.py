@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from damnatio.heads.base import Head
-from damnatio.heads.cosface import margin_softmax_loss
+from damnatio.heads.cosface import margin_of
 from damnatio.methods import METHODS
 from damnatio.methods.base import Context, ForgetBatch, ForgetSet, Method, MethodSettings, RetainBatch
 from damnatio.methods.centroid_push import mean_directions
@@ -55,15 +55,15 @@ class NegGradPlus(Method):
     def classification_loss(self, batch: RetainBatch, head: Head) -> Tensor:
         if not self.settings.vectors_in_retain:
             return super().classification_loss(batch, head)
-        cosines = torch.cat([head.cosines(batch.raw), self._cosines(batch.unit)], dim=1)
-        margined = head.margins(cosines, batch.raw.norm(dim=1), batch.labels)
-        return F.cross_entropy(head.logit_scale * margined, batch.labels)
+        return head.softmax_loss(batch.raw, batch.labels, self._cosines(batch.unit))
 
     def forget_loss(self, batch: ForgetBatch, head: Head) -> Tensor:
-        cosines = torch.cat([head.cosines(batch.raw), self._cosines(batch.unit)], dim=1)
-        targets = len(head.weight) + batch.identities
-        return -margin_softmax_loss(
-            cosines, targets, logit_scale=self.settings.logit_scale, margin=self.settings.margin
+        return -head.softmax_loss(
+            batch.raw,
+            head.classes + batch.identities,
+            self._cosines(batch.unit),
+            margins=margin_of(self.settings.margin),
+            logit_scale=self.settings.logit_scale,
         )
 
     def _cosines(self, units: Tensor) -> Tensor:

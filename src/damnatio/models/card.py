@@ -50,7 +50,7 @@ class Card(BaseModel):
 
     def prepare(self, images: NDArray[np.uint8], device: torch.device) -> Tensor:
         """Images as the network takes them: uint8 RGB [n, size, size, 3] -> float [n, 3, size, size]."""
-        x = torch.from_numpy(images).to(device).permute(0, 3, 1, 2)
+        x = torch.from_numpy(images).to(device, non_blocking=True).permute(0, 3, 1, 2)
         if self.colour == "BGR":
             x = x.flip(1)
         return x.to(torch.float32).sub_(self.mean).div_(self.deviation)

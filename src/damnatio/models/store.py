@@ -20,11 +20,13 @@ from damnatio.models.maps import followed, method_of, parted, tensors_of
 from damnatio.models.onnx.files import parity_of, read_graph, write_network
 from damnatio.models.onnx.graph import GraphNetwork
 from damnatio.recipe.schema import ModelSettings
+from damnatio.support import row_files
 from damnatio.support.arrays import read_tensors, save_tensors
 from damnatio.support.devices import device
 from damnatio.support.errors import DamnatioError
 from damnatio.support.files import digest_of
 from damnatio.support.manifests import checked
+from damnatio.support.row_files import Rows
 
 WEIGHTS, GRAPH, HEAD = "model.safetensors", "model.onnx", "head.safetensors"
 
@@ -43,9 +45,11 @@ def new_backbone(name: str, size: int, dim: int) -> nn.Module:
 def new_head(settings: ModelSettings, classes: int) -> Head:
     """A new head of the recipe for so many identities."""
     try:
-        return HEADS.get(settings.head)(
+        head = HEADS.get(settings.head)(
             classes, settings.dim, logit_scale=settings.logit_scale, margin=settings.margin, **settings.head_options
         )
+        head.sample = settings.sample
+        return head
     except TypeError:
         raise DamnatioError(
             f"model.head_options: the head '{settings.head}' takes no such option ({', '.join(settings.head_options)})."
@@ -63,9 +67,15 @@ def save_model(backbone: nn.Module, head: Head | None, card: Card, folder: Path)
         path = folder / WEIGHTS
         save_tensors(tensors_of(backbone), path)
     if head is not None:
-        save_tensors(head.state_dict(), folder / HEAD)
+        save_head(head, folder)
     found = {"sha256": digest_of(path), "parity": parity, "map": method_of(backbone, card.map)}
     write_card(card.model_copy(update={**found, "limits": limits_of(backbone)}), folder / CARD)
+
+
+def save_head(head: Head, folder: Path) -> None:
+    """Write the head to a folder. If its rows are spread over the processes of a job, every process calls this."""
+    spread = {"weight": head.classes} if head.shared else {}
+    row_files.write({name: Rows(t, spread.get(name)) for name, t in head.state_dict().items()}, folder / HEAD)
 
 
 def weights_in(folder: Path) -> Path:

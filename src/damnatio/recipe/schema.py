@@ -81,6 +81,11 @@ class ModelSettings(Section):
     logit_scale: float = Field(64.0, gt=0, le=10_000, description="the factor s of the cosines in the softmax")
     margin: float = Field(0.4, ge=0, le=10)
     head_options: dict[str, float] = {}
+    sample: Share | None = Field(
+        None,
+        description="the share of class vectors in the softmax of a step, beside those of its images (Partial FC); "
+        "unset: all",
+    )
 
 
 class Optimisation(Section):
@@ -94,11 +99,26 @@ class Optimisation(Section):
     warmup_epochs: float = Field(0.0, ge=0)
     power: float = Field(1.0, ge=0, description="of the polynomial schedule: lr (1 - t/T)^power")
     clip: float = Field(5.0, ge=0, description="bound on the norm of the backbone's gradient; 0 for none")
-    precision: Literal["fp32", "bf16"] = "fp32"
+    micro_batch: Images | None = Field(
+        None,
+        ge=2,
+        description="images that a process computes at once; unset: its whole share of the batch. Less memory for a "
+        "second forward pass; the result is the same unless BatchNorm follows its batches",
+    )
+    precision: Literal["fp32", "tf32", "bf16"] = Field(
+        "fp32", description="of the network: tf32 is for GPUs; under bf16 the last layers and the head stay in fp32"
+    )
+    channels_last: bool = Field(True, description="the order of values in memory that convolutions like best")
+    compile: bool = Field(False, description="let torch.compile fuse the network's operations; the first steps wait")
     flip: bool = Field(True, description="mirror each training image with probability one half")
-    workers: int = Field(0, ge=0, le=256, description="processes that read images; 0 reads in the loop")
+    workers: int | None = Field(
+        None, ge=0, le=256, description="processes that read images; 0 reads in the loop; unset: 4 per GPU, 0 without"
+    )
     log_every: Count = 20
-    checkpoint_seconds: float = Field(30.0, ge=0)
+    checkpoint_seconds: float = Field(30.0, ge=0, description="between two checkpoints, at the least")
+    checkpoint_share: float = Field(
+        0.01, gt=0, le=1, description="of the time that writing checkpoints may take: large ones are written less often"
+    )
 
     @model_validator(mode="after")
     def _warm_up_ends(self) -> "Optimisation":

@@ -22,7 +22,14 @@ def set_threads(threads: int) -> None:
     if threads:
         torch.set_num_threads(threads)
     torch.use_deterministic_algorithms(True, warn_only=True)
-    torch.backends.cuda.matmul.allow_tf32 = False
+    use_tf32(False)
+
+
+def use_tf32(wanted: bool) -> None:
+    """Let a GPU round float32 to 10 bits in products, or not: in matrix products and convolutions alike. torch's own
+    defaults differ, so that a transformer would be computed more exactly than a convolutional network."""
+    torch.backends.cuda.matmul.allow_tf32 = wanted
+    torch.backends.cudnn.allow_tf32 = wanted
 
 
 @cache

@@ -14,6 +14,8 @@ from damnatio.support.files import digest_of
 MANIFEST = "stage.json"
 CHECKPOINT = "checkpoint.safetensors"
 """the file from which an unfinished training goes on: never part of an output, and deleted when the output is whole"""
+CHECKPOINTS = (CHECKPOINT, "checkpoint-before.safetensors")
+"""the present checkpoint and the one before it, which is used if the present one is damaged"""
 LOG = ".jsonl"
 """the ending of files that say how a result was reached: their hashes are in the manifest, but not in the hash of the
 output's content"""

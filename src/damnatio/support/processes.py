@@ -109,10 +109,11 @@ def from_all(mine: T) -> list[T]:
     return gathered  # type: ignore[return-value]
 
 
-def share_of(count: int) -> slice:
+def share_of(count: int, place: tuple[int, int] | None = None) -> slice:
     """The contiguous share of this process in `count` items. The shares of all processes follow each other and differ
-    by one item at most."""
-    return slice(count * rank() // size(), count * (rank() + 1) // size())
+    by one item at most. `place` is the rank and the size to use instead of this process's own."""
+    of, among = place or (rank(), size())
+    return slice(count * of // among, count * (of + 1) // among)
 
 
 def joined(mine: NDArray[np.generic]) -> NDArray[np.generic]:

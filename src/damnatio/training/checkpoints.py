@@ -1,51 +1,125 @@
 """Checkpoints: all that a training needs to continue after a step with the same result.
 
-One file holds the modules, the optimiser and the state of torch's generators. It is read as a whole and compared with
-the training before anything of it is used, so that a damaged file changes nothing.
+One file holds the modules, the optimiser and the state of torch's generators. It does not depend on the number of
+processes: the rows of a class matrix that is spread over them are written in their order, and each process reads its
+own. The checkpoint before the present one is kept, and used if the present one is damaged. A file is compared with its
+hash and with the training before anything of it is used, so that a damaged file changes nothing.
 """
 
-import hashlib
 import json
 import math
-from collections.abc import Mapping
+import os
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from damnatio.support.arrays import save_tensors
+from damnatio.heads.base import Head
+from damnatio.support import processes, row_files
 from damnatio.support.files import write_atomically
-from damnatio.support.manifests import CHECKPOINT
+from damnatio.support.manifests import CHECKPOINTS
+from damnatio.support.row_files import HASH, NO_HASH, Rows
+
+T = TypeVar("T")
+
+
+class Schedule:
+    """When a checkpoint is due: so many seconds after the last one at the least, and seldom enough that writing takes
+    no more than its share of the time."""
+
+    def __init__(self, seconds: float, share: float) -> None:
+        self._seconds, self._share = seconds, share
+        self._wait, self._last = seconds, time.monotonic()
+
+    def is_due(self) -> bool:
+        return time.monotonic() - self._last >= self._wait
+
+    def took(self, seconds: float) -> None:
+        """A checkpoint was written just now, in so many seconds."""
+        self._wait = max(self._seconds, seconds * (1 / self._share - 1))
+        self._last = time.monotonic()
 
 
 class Checkpoint:
-    """The checkpoint of one training, in the folder of its output."""
+    """The checkpoints of one training, in the folder of its output. Every process calls each method."""
 
     def __init__(self, folder: Path, modules: Mapping[str, nn.Module], optimiser: torch.optim.Optimizer) -> None:
-        self.path = folder / CHECKPOINT
+        self.paths = [folder / name for name in CHECKPOINTS]
+        """of the present one and of the one before it"""
         self._modules, self._optimiser = modules, optimiser
         self._device = next(modules["backbone"].parameters()).device
+        head = modules["head"]
+        assert isinstance(head, Head)
+        self._head = head
+        self._parameters: list[Tensor] = optimiser.param_groups[0]["params"]
 
     def save(self, step: int, sampler: Mapping[str, int]) -> None:
         """Write everything as it is after so many steps. `sampler` says where the batches stand, for a reader."""
-        tensors: dict[str, Tensor] = {"rng": torch.get_rng_state()}
+        tensors = {"rng": Rows(torch.get_rng_state())}
         if self._device.type == "cuda":
-            tensors["rng_cuda"] = torch.cuda.get_rng_state(self._device)
+            tensors["rng_cuda"] = Rows(torch.cuda.get_rng_state(self._device))
         for name, module in self._modules.items():
-            tensors |= {f"{name}.{key}": tensor for key, tensor in module.state_dict().items()}
+            tensors |= {f"{name}.{key}": self._rows(f"{name}.{key}", t) for key, t in module.state_dict().items()}
         for place, state in self._optimiser.state_dict()["state"].items():
-            tensors |= {f"optimiser.{place}.{key}": value for key, value in state.items() if value is not None}
-        metadata = {"step": str(step), "sampler": json.dumps(sampler), "folder": self.path.parent.name}
-        save_tensors(tensors, self.path, {**metadata, "sha256": _digest(metadata, tensors)})
+            names = {f"optimiser.{place}.{key}": value for key, value in state.items() if value is not None}
+            tensors |= {name: self._rows(name, value) for name, value in names.items()}
+        present, before = self.paths
+        metadata = {"step": str(step), "sampler": json.dumps(sampler), "folder": present.parent.name, HASH: NO_HASH}
+        fresh = present.with_name(f".{present.name}.fresh.tmp")
+        row_files.write(tensors, fresh, metadata)
+        if processes.is_main():
+            if present.exists():
+                os.replace(present, before)
+            os.replace(fresh, present)
 
-    def restore(self) -> int:
-        """Put everything back as it was; the number of steps done. FileNotFoundError if there is no checkpoint, and
-        ValueError, which says why, if there is none that fits this training."""
+    def restore(self, say: Callable[[str], None]) -> int:
+        """Put everything back as it was, and return the number of steps done; 0 if there is no checkpoint that fits.
+        A file that is damaged or of another training is reported and deleted."""
+        for path in self.paths:
+            step, fault = processes.from_main(partial(self._examined, path))
+            if step is not None:
+                self._load(path)
+                return step
+            if fault and processes.is_main():
+                goes_on = "the one before it is used" if self.paths[1].exists() and path != self.paths[1] else ""
+                say(f"the checkpoint {path} is damaged ({fault}): {goes_on or 'the training starts anew'}")
+                path.unlink()
+        return 0
+
+    def _examined(self, path: Path) -> tuple[int | None, str]:
+        """The step of a file that can be used; or None, and why it cannot be used, empty if there is no file."""
         try:
-            step, tensors = self._read()
-        except (SafetensorError, KeyError) as error:
-            raise ValueError(str(error)) from error
+            metadata, found = row_files.check(path), row_files.shapes(path)
+            step, folder = int(metadata["step"]), metadata["folder"]
+        except FileNotFoundError:
+            return None, ""
+        except (SafetensorError, ValueError, KeyError) as error:
+            return None, str(error) or type(error).__name__
+        fault = f"it is of {folder}" if folder != path.parent.name else self._misfit(found)
+        return (None, fault) if fault else (step, "")
+
+    def _misfit(self, found: Mapping[str, tuple[int, ...]]) -> str:
+        """What keeps tensors of these shapes from being those of this training; empty: nothing."""
+        for name, module in self._modules.items():
+            wanted = {key: tuple(self._rows(f"{name}.{key}", t).shape) for key, t in module.state_dict().items()}
+            if _below(name, found) != wanted:
+                return f"its {name} has tensors of other names or shapes"
+        for name, shape in _below("optimiser", found).items():
+            place = int(name.split(".")[0])
+            known = place < len(self._parameters)
+            if shape and not (known and list(shape) == self._rows(f"optimiser.{name}", self._parameters[place]).shape):
+                return "its optimiser has tensors of other shapes"
+        return "" if "rng" in found else "it has no state of the generators"
+
+    def _load(self, path: Path) -> None:
+        found = row_files.shapes(path)
+        spread = {name: self._head.rows for name, shape in found.items() if shape and self._is_spread(name)}
+        tensors = row_files.read(path, spread if self._head.shared else {})
         for name, module in self._modules.items():
             module.load_state_dict(_below(name, tensors))
         states: dict[int, dict[str, Tensor]] = {}
@@ -56,25 +130,17 @@ class Checkpoint:
         torch.set_rng_state(tensors["rng"])
         if "rng_cuda" in tensors and self._device.type == "cuda":
             torch.cuda.set_rng_state(tensors["rng_cuda"], self._device)
-        return step
 
-    def _read(self) -> tuple[int, dict[str, Tensor]]:
-        """The step and the tensors of the file, once all of them are known to fit."""
-        with safe_open(self.path, framework="pt") as file:
-            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a dict
-            metadata = dict(file.metadata() or {})
-        if metadata.pop("sha256", "") != _digest(metadata, tensors):
-            raise ValueError("its content is not what was written")
-        if metadata["folder"] != self.path.parent.name:
-            raise ValueError(f"it is of {metadata['folder']}")
-        for name, module in self._modules.items():
-            if _shapes(_below(name, tensors)) != _shapes(module.state_dict()):
-                raise ValueError(f"its {name} has tensors of other names or shapes")
-        parameters = self._optimiser.param_groups[0]["params"]
-        for name, tensor in _below("optimiser", tensors).items():
-            if tensor.ndim and tensor.shape != parameters[int(name.split(".")[0])].shape:
-                raise ValueError("its optimiser has tensors of other shapes")
-        return int(metadata["step"]), tensors
+    def _rows(self, name: str, tensor: Tensor) -> Rows:
+        spread = self._head.shared and tensor.ndim and self._is_spread(name)
+        return Rows(tensor, self._head.classes if spread else None)
+
+    def _is_spread(self, name: str) -> bool:
+        """Whether a tensor has a row for each row of the class matrix."""
+        first, _, rest = name.partition(".")
+        if first == "optimiser":
+            return self._parameters[int(rest.split(".")[0])] is self._head.weight
+        return name == "head.weight"
 
 
 def drop_lines_after(step: int, log: Path) -> None:
@@ -93,20 +159,6 @@ def _step_of(line: bytes) -> int | None:
     return step if isinstance(step, int) else None
 
 
-def _below(name: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _below(name: str, entries: Mapping[str, T]) -> dict[str, T]:
     prefix = f"{name}."
-    return {key.removeprefix(prefix): tensor for key, tensor in tensors.items() if key.startswith(prefix)}
-
-
-def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, torch.Size]:
-    return {name: tensor.shape for name, tensor in tensors.items()}
-
-
-def _digest(metadata: Mapping[str, str], tensors: Mapping[str, Tensor]) -> str:
-    """A hash of the whole content. The file format has none, and one changed byte makes another model."""
-    digest = hashlib.sha256(json.dumps(metadata, sort_keys=True).encode())
-    for name in sorted(tensors):
-        values = tensors[name].detach().cpu().contiguous()
-        digest.update(f"{name} {values.dtype} {tuple(values.shape)}".encode())
-        digest.update(values.reshape(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()
+    return {key.removeprefix(prefix): entry for key, entry in entries.items() if key.startswith(prefix)}

@@ -3,12 +3,19 @@
 A run that is killed at any step and started again ends with the same weights, bit for bit on a CPU: the batches are a
 function of (seed, step), and a checkpoint holds the backbone, the head, the method, the optimiser and the state of
 torch's generator.
+
+In a job of several processes each one embeds its share of the batch. The embeddings are brought together, and every
+process computes the same loss of the whole batch: a method need not know of processes. The gradients of the backbone
+are summed, and the rows of the head are divided among the processes. The weights are those of one process, but for the
+last bits and for what the backbone draws at random.
 """
 
 import json
 import math
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,17 +31,27 @@ from damnatio.heads.base import Head
 from damnatio.methods.base import Context, ForgetBatch, ForgetSet, Method, RetainBatch
 from damnatio.models.card import Card
 from damnatio.models.inputs import Inputs, Rows, embed_inputs
-from damnatio.models.store import save_model
+from damnatio.models.store import save_head, save_model
 from damnatio.recipe.schema import Optimisation
+from damnatio.support import processes
+from damnatio.support.devices import use_tf32
 from damnatio.support.errors import DamnatioError
+from damnatio.support.exchange import GradientSum, any_of, gathered, same_everywhere
 from damnatio.support.progress import progress
-from damnatio.training.checkpoints import Checkpoint, drop_lines_after
+from damnatio.training.batch_norm import synchronised
+from damnatio.training.checkpoints import Checkpoint, Schedule, drop_lines_after
+from damnatio.training.embedding_pass import EmbeddingPass
 from damnatio.training.sampling import Batch, Batches, ForgetSampler, RetainSampler
+from damnatio.training.stopping import Stopped, stop_requested
 
 METRICS = "metrics.jsonl"
 """the log of the losses, one line per `log_every` steps"""
 TRIAL, WORTH_SAYING = 8, 60.0
 """After so many steps the time that remains is estimated, and reported if it is more than so many seconds."""
+_EPOCH, _BACKBONE, _LOSS = 8, 9, 10  # streams of random numbers beside those of the batches
+READERS = 4
+"""processes that read images for a GPU: one decodes about as fast as the fastest GPU embeds, the others are spare. A
+processor that computes has no core to spare, and reading takes it about a hundredth of a step."""
 
 
 @dataclass
@@ -77,8 +94,8 @@ def learning_rate(step: int, *, total: int, warmup: int, base: float, power: flo
 
 def fit(job: Job, folder: Path, say: Callable[[str], None] = lambda line: None) -> None:
     """Train the job to its end in `folder`, from the checkpoint there if there is one. A long training reports how
-    long it will take."""
-    _Loop(job, folder, say).run()
+    long it will take. Every process of a job calls this with the same arguments; the main process writes."""
+    _Loop(job, folder, say if processes.is_main() else lambda line: None).run()
 
 
 class _Loop:
@@ -99,13 +116,24 @@ class _Loop:
             )
             forgetting.method.to(self.device)
         self.batches = Batches(job.inputs, self.retain, sampler, flip=self.settings.flip, seed=job.seed)
+        job.head.share_out()
         self.modules: dict[str, nn.Module] = {"backbone": job.backbone, "head": job.head}
         if forgetting:
             self.modules["method"] = forgetting.method
         parameters = [p for module in self.modules.values() for p in module.parameters() if p.requires_grad]
         self.optimiser = _optimiser(parameters, self.settings, job.lr)
         self.checkpoint = Checkpoint(folder, self.modules, self.optimiser)
+        self.schedule = Schedule(self.settings.checkpoint_seconds, self.settings.checkpoint_share)
+        gradients = GradientSum([p for p in job.backbone.parameters() if p.requires_grad])
+        self.embedding = EmbeddingPass(self._fast(job.backbone), self.settings.precision, gradients)
+        self.original = EmbeddingPass(self._fast(forgetting.original), self.settings.precision) if forgetting else None
         self._warm = 0.0
+
+    def _fast(self, network: nn.Module) -> nn.Module:
+        """The network as the recipe wants it computed."""
+        if not self.settings.channels_last:  # as they are made
+            network.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
+        return torch.compile(network) if self.settings.compile else network  # type: ignore[return-value]
 
     def begin(self) -> int:
         """Put everything as it was at the checkpoint, or as it is before the first step; the step to continue with."""
@@ -113,27 +141,32 @@ class _Loop:
         start = self._resume()
         if start == 0 and self.job.forgetting:
             self.job.forgetting.method.prepare(self._context())
+        for module in self.modules.values():
+            same_everywhere(tensor for tensor in _tensors_of(module) if tensor is not self.job.head.weight)
         self._mode()
         return start
 
     def run(self) -> None:
+        use_tf32(self.settings.precision == "tf32")
+        try:
+            with synchronised(self.job.backbone):
+                self._run()
+        finally:
+            use_tf32(False)
+        whole = self.job.backbone if self.job.whole is None else self.job.whole
+        save_head(self.job.head, self.folder)
+        processes.from_main(lambda: save_model(whole, None, self.job.card, self.folder))
+
+    def _run(self) -> None:
         start = self.begin()
-        loader = DataLoader(
-            self.batches,
-            sampler=range(start, self.steps),
-            batch_size=None,
-            num_workers=self.settings.workers,
-            collate_fn=_as_it_is,
-            generator=torch.Generator(),  # a loader must not draw from the generator that the network uses
-        )
         images_per_step = self.settings.batch
-        saved = logged = time.monotonic()
-        logged_step = start
+        logged, logged_step = time.monotonic(), start
+        done, every = start * images_per_step, self.steps * images_per_step
         with (
-            (self.folder / METRICS).open("a") as log,
-            progress(self.job.title, self.steps * images_per_step, "images", start * images_per_step) as advance,
+            (self.folder / METRICS if processes.is_main() else Path(os.devnull)).open("a") as log,
+            progress(self.job.title, every, "images", done) if processes.is_main() else nullcontext(_unseen) as advance,
         ):
-            for step, batch in zip(range(start, self.steps), loader, strict=True):
+            for step, batch in zip(range(start, self.steps), self._loader(start), strict=True):
                 terms = self._step(step, batch)
                 now = time.monotonic()
                 self._say_time_left(step, done=step - start, now=now)
@@ -142,12 +175,36 @@ class _Loop:
                     log.write(json.dumps(self._line(step, terms, speed)) + "\n")
                     log.flush()
                     logged, logged_step = now, step + 1
-                if now - saved >= self.settings.checkpoint_seconds and step + 1 < self.steps:
-                    self._save(step + 1)
-                    saved = time.monotonic()
+                if step + 1 < self.steps:
+                    self._save_if_due(step + 1)
                 advance(images_per_step, note="  ".join(f"{name} {value:.3f}" for name, value in terms.items()))
-        whole = self.job.backbone if self.job.whole is None else self.job.whole
-        save_model(whole, self.job.head, self.job.card, self.folder)
+
+    def _loader(self, start: int) -> DataLoader[Batch]:
+        """The batches of all steps that are left, read ahead by workers if there are any."""
+        on_gpu = self.device.type == "cuda"
+        workers = self.settings.workers
+        if workers is None:
+            workers = READERS if on_gpu else 0
+        return DataLoader(
+            self.batches,
+            sampler=range(start, self.steps),
+            batch_size=None,
+            num_workers=workers,
+            collate_fn=_as_it_is,
+            pin_memory=on_gpu,
+            generator=torch.Generator(),  # a loader must not draw from the generator that the network uses
+        )
+
+    def _save_if_due(self, step: int) -> None:
+        """All processes save together: if the main process finds that it is time, or if any was asked to stop."""
+        stop, due = any_of(stop_requested(), processes.is_main() and self.schedule.is_due())
+        if stop or due:
+            self._save(step)
+        if stop:
+            raise Stopped(
+                f"{self.job.title} was asked to stop, and saved its state after step {step} of {self.steps}: the same "
+                "command goes on from there."
+            )
 
     def _say_time_left(self, step: int, done: int, now: float) -> None:
         """Estimate the remaining time from the trial steps. The first step does not count: it is slower."""
@@ -163,36 +220,61 @@ class _Loop:
         """One step of the optimiser; the loss and its terms. A loss or gradient that is not finite is an error."""
         job, forgetting = self.job, self.job.forgetting
         if forgetting and step % self.retain.steps_per_epoch == 0:
+            self._seed(step, _EPOCH)
             forgetting.method.begin_epoch(step // self.retain.steps_per_epoch, self._context())
+            same_everywhere(_tensors_of(forgetting.method))
             self._mode()
         lr = learning_rate(step, total=self.steps, warmup=self.warmup, base=job.lr, power=self.settings.power)
         for group in self.optimiser.param_groups:
             group["lr"] = lr
-        x = job.inputs.prepare(batch.inputs, self.device)
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.settings.precision == "bf16"):
-            raw = job.backbone(x)
-        loss, terms = self._loss(x, raw.float(), batch)
-        value = float(loss.detach())
+        job.head.begin_step(job.seed, step)
+        x = job.inputs.prepare(batch.inputs.numpy(), self.device)
+        if not self.settings.channels_last:
+            x = x.contiguous()
+        self._seed(step, _BACKBONE, processes.rank())
+        raw = self.embedding(x, self._pieces(batch))
+        self._seed(step, _LOSS)
+        loss, terms = self._loss(x, raw, batch)
         self.optimiser.zero_grad(set_to_none=True)
-        if math.isfinite(value):
-            loss.backward()  # type: ignore[no-untyped-call]
-            norm = nn.utils.clip_grad_norm_(job.backbone.parameters(), self.settings.clip or math.inf)
-            if bool(torch.isfinite(norm)):
-                self.optimiser.step()
-                return {"loss": value, **terms}
-        raise DamnatioError(self._broken(step, value))
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.embedding.backward(raw)
+        norm = nn.utils.clip_grad_norm_(job.backbone.parameters(), self.settings.clip or math.inf)
+        # one look at the numbers, since a GPU must have computed all of them before
+        value, length, *parts = torch.stack([t.detach().double() for t in (loss, norm, *terms.values())]).tolist()
+        if not (math.isfinite(value) and math.isfinite(length)):
+            raise DamnatioError(self._broken(step, value))
+        self.optimiser.step()
+        return {"loss": value, **dict(zip(terms, parts, strict=True))}
 
-    def _loss(self, x: Tensor, raw: Tensor, batch: Batch) -> tuple[Tensor, dict[str, float]]:
-        """The composite objective lambda_r L_retain + lambda_f L_forget; for f* only the head's loss."""
+    def _seed(self, step: int, *stream: int) -> None:
+        """In a job of several processes, set torch's generator by the step: so a resumed run needs no state of each. A
+        single process draws on from its seed."""
+        if processes.size() > 1:
+            torch.manual_seed(int(np.random.SeedSequence([self.job.seed, step, *stream]).generate_state(1)[0]))
+
+    def _pieces(self, batch: Batch) -> int:
+        """Into how many pieces every process divides its share of the batch."""
+        if self.settings.micro_batch is None:
+            return 1
+        counts = len(batch.labels), len(batch.forget_rows)
+        shares = [len(Batches.places(*counts, (rank, processes.size()))) for rank in range(processes.size())]
+        return min(math.ceil(max(shares) / self.settings.micro_batch), *shares)
+
+    def _loss(self, x: Tensor, own: Tensor, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        """The composite objective lambda_r L_retain + lambda_f L_forget of the whole batch; for f* only the head's
+        loss. `own` has the embeddings of this process's share."""
         job, forgetting, retained = self.job, self.job.forgetting, len(batch.labels)
-        labels = torch.from_numpy(batch.labels).to(self.device)
+        places, labels = batch.places.to(self.device), batch.labels.to(self.device)
+        raw = gathered(own, places, len(batch))
         if forgetting is None:
             return job.head(raw, labels), {}
         method, unit, frozen = forgetting.method, F.normalize(raw, dim=1), None
         if method.frozen_model or method.distils:
-            seen = x if method.frozen_model else x[:retained]
-            with torch.no_grad():
-                frozen = F.normalize(forgetting.original(seen).float(), dim=1)
+            count = len(batch) if method.frozen_model else retained
+            seen = x[: int((batch.places < count).sum())]
+            assert self.original is not None
+            known = F.normalize(self.original.without_gradient(seen, self._pieces(batch)), dim=1)
+            frozen = gathered(known, places[: len(seen)], count)
         retain = RetainBatch(
             raw=raw[:retained],
             unit=unit[:retained],
@@ -203,12 +285,12 @@ class _Loop:
             raw=raw[retained:],
             unit=unit[retained:],
             frozen=None if frozen is None or not method.frozen_model else frozen[retained:],
-            images=torch.from_numpy(batch.forget_rows).to(self.device),
-            identities=torch.from_numpy(batch.forget_identities).to(self.device),
+            images=batch.forget_rows.to(self.device),
+            identities=batch.forget_identities.to(self.device),
         )
         retain_loss, forget_loss = method.retain_loss(retain, job.head), method.forget_loss(forget, job.head)
         loss = method.settings.lambda_retain * retain_loss + method.settings.lambda_forget * forget_loss
-        return loss, {"retain": float(retain_loss.detach()), "forget": float(forget_loss.detach())}
+        return loss, {"retain": retain_loss, "forget": forget_loss}
 
     def _mode(self) -> None:
         """Everything in training mode, but for BatchNorm where the recipe freezes it."""
@@ -225,10 +307,9 @@ class _Loop:
 
         def embedder(network: nn.Module) -> Callable[[], Tensor]:
             def run() -> Tensor:
-                units = embed_inputs(
-                    network, self.job.inputs, dim=self.job.card.dim, rows=forgetting.images.images, batch=512
-                )
-                return torch.from_numpy(units).to(self.device)
+                rows = forgetting.images.images[processes.share_of(len(forgetting.images))]
+                units = embed_inputs(network, self.job.inputs, dim=self.job.card.dim, rows=rows, batch=512)
+                return torch.from_numpy(processes.joined(units)).to(self.device)
 
             return run
 
@@ -250,12 +331,8 @@ class _Loop:
         }
 
     def _broken(self, step: int, loss: float) -> str:
-        kept = self.checkpoint.path
-        good = (
-            f"The last good checkpoint is kept in {kept}."
-            if kept.exists()
-            else "No checkpoint was due before that step."
-        )
+        kept = [path for path in self.checkpoint.paths if path.exists()]
+        good = f"The last good checkpoint is kept in {kept[0]}." if kept else "No checkpoint was due before that step."
         what = f"The loss became {loss}" if not math.isfinite(loss) else "The gradient became non-finite"
         return (
             f"{what} at step {step + 1} of {self.steps} of {self.job.title}. {good} "
@@ -263,23 +340,18 @@ class _Loop:
         )
 
     def _save(self, step: int) -> None:
+        started = time.monotonic()
         epoch = step // self.retain.steps_per_epoch
         self.checkpoint.save(step, sampler={"seed": self.job.seed, "step": step, "epoch": epoch})
+        self.schedule.took(time.monotonic() - started)
 
     def _resume(self) -> int:
         """Put everything back as it was at the checkpoint; the number of steps done, 0 if there is no checkpoint that
         fits."""
-        log = self.folder / METRICS
-        try:
-            step = self.checkpoint.restore()
-        except (FileNotFoundError, ValueError) as error:
-            path = self.checkpoint.path
-            if path.exists():
-                self.say(f"{self.job.title}: the checkpoint {path} is damaged ({error}): the training starts anew")
-            for leftover in (path, log):
-                leftover.unlink(missing_ok=True)
-            return 0
-        drop_lines_after(step, log)
+        step = self.checkpoint.restore(lambda line: self.say(f"{self.job.title}: {line}"))
+        if processes.is_main():
+            log = self.folder / METRICS
+            drop_lines_after(step, log) if step else log.unlink(missing_ok=True)
         return step
 
 
@@ -289,5 +361,14 @@ def _optimiser(parameters: list[nn.Parameter], settings: Optimisation, lr: float
     return torch.optim.SGD(parameters, lr=lr, momentum=settings.momentum, weight_decay=settings.weight_decay)
 
 
+def _tensors_of(module: nn.Module) -> Iterator[Tensor]:
+    yield from module.parameters()
+    yield from module.buffers()
+
+
 def _as_it_is(batch: Any) -> Any:
     return batch
+
+
+def _unseen(count: int, note: str = "") -> None:
+    """The progress of a process that prints nothing."""

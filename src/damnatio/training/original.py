@@ -16,6 +16,7 @@ from damnatio.models.inputs import Pixels, embed_inputs
 from damnatio.models.store import HEAD, load_head, new_backbone, new_head, save_model
 from damnatio.partitions import Partitions
 from damnatio.recipe.schema import ModelSettings, Recipe
+from damnatio.support import processes
 from damnatio.support.devices import device
 from damnatio.support.errors import DamnatioError
 from damnatio.training.loop import Job
@@ -54,7 +55,7 @@ def import_original(recipe: Recipe, faces: Faces, partitions: Partitions, folder
         batch=recipe.evaluate.embed_batch,
         title="import f*",
     )
-    write_imported(recipe.model, backbone, card, units, labels, folder)
+    processes.from_main(lambda: write_imported(recipe.model, backbone, card, units, labels, folder))
 
 
 def write_imported(

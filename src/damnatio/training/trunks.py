@@ -89,5 +89,5 @@ class Activations:
         return np.asarray(self._kept[places, view])
 
     def prepare(self, entries: NDArray[np.float16], device: torch.device) -> Tensor:
-        x = torch.from_numpy(entries).to(device).float()
+        x = torch.from_numpy(entries).to(device, non_blocking=True).float()
         return x.permute(0, 3, 1, 2) if x.ndim == 4 else x
