@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -109,15 +110,44 @@ def _run(options: argparse.Namespace) -> int:
         return run_here(options)
     with in_run(options) as (pipelines, walk):
         graph = _planned(options, pipelines, walk)
-        from damnatio.running.slots import Pool, conclude, slots_of, task_command
+        return (
+            _in_slots(options, pipelines, graph, walk)
+            if options.on == "gpus"
+            else _by_slurm(options, pipelines, graph, walk)
+        )
 
-        source = getattr(options, "recipe", "demo")
-        command = task_command(source, options.set, walk.folder, options.processes)
-        pool = Pool(graph, walk.folder, command, slots_of(options.slots, options.processes, say), say)
-        pool.run()
-        _show(pipelines, walk.folder)
-        conclude(pool.failed)
+
+def _in_slots(options: argparse.Namespace, pipelines: "dict[str, Pipeline]", graph: "Graph", walk: "Walk") -> int:
+    from damnatio.running.slots import Pool, conclude, slots_of
+
+    several = ["--processes", str(options.processes)] if options.processes > 1 else []
+    command = [sys.executable, "-m", "damnatio", *_task_words(options, walk.folder), *several]
+    pool = Pool(graph, walk.folder, command, slots_of(options.slots, options.processes, say), say)
+    pool.run()
+    _show(pipelines, walk.folder)
+    conclude(pool.failed)
     return 0
+
+
+def _by_slurm(options: argparse.Namespace, pipelines: "dict[str, Pipeline]", graph: "Graph", walk: "Walk") -> int:
+    from damnatio.cli.jobs import Job
+    from damnatio.recipe.schema import SlurmSettings
+    from damnatio.running.graph import Task
+    from damnatio.running.slurm import submit
+
+    def job(task: Task) -> Job:
+        return Job((*_task_words(options, walk.folder), "--task", task.mark), os.getcwd())
+
+    first = next(iter(pipelines.values()))
+    jobs = submit(graph, walk.folder, first.recipe.slurm or SlurmSettings(), job, say)
+    say(f"{len(jobs)} jobs are with Slurm: damnatio status {walk.folder} says how far they are")
+    return 0
+
+
+def _task_words(options: argparse.Namespace, run: Path) -> list[str]:
+    """The words of the command that runs one task, before its name."""
+    words = [word for override in options.set for word in ("--set", override)]
+    return ["run", getattr(options, "recipe", "demo"), *words, "--run", str(run)]
 
 
 def run_here(options: argparse.Namespace) -> int:

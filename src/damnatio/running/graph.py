@@ -37,6 +37,11 @@ class Task:
     """nodes of other tasks that must be finished first"""
 
     @property
+    def mark(self) -> str:
+        """The name for a command, which refuses it if the recipe was changed meanwhile."""
+        return f"{self.name}@{self.id[:8]}"
+
+    @property
     def publishes(self) -> bool:
         return self.name.split(":")[-1].startswith(REPORT)
 

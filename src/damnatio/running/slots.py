@@ -6,7 +6,6 @@ process of its own, `damnatio run RECIPE --task NAME`. What fails is noted; the 
 
 import os
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -118,7 +117,7 @@ class Pool:
         log.parent.mkdir(exist_ok=True)
         self.say(f"{slot.name}: {task.name}")
         process = subprocess.Popen(
-            [*self.command, "--task", f"{task.name}@{task.id[:8]}"],
+            [*self.command, "--task", task.mark],
             env={**os.environ, **own_child(), **slot.environment},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -154,13 +153,6 @@ class Pool:
             self.failed[running.task.name] = (errors or running.said or [by_signal])[-1]
         elif running.task.publishes:
             self._done.add(running.task.id)  # a report on what there was
-
-
-def task_command(recipe: str, overrides: Sequence[str], folder: Path, processes: int) -> list[str]:
-    """The command that runs one task, before its name."""
-    words = [word for override in overrides for word in ("--set", override)]
-    several = ["--processes", str(processes)] if processes > 1 else []
-    return [sys.executable, "-m", "damnatio", "run", recipe, *words, "--run", str(folder), *several]
 
 
 def conclude(failed: Mapping[str, str]) -> None:

@@ -19,7 +19,7 @@ from damnatio.running.launching import AGAIN
 from damnatio.support import processes
 from damnatio.support.errors import DamnatioError
 from damnatio.support.files import content_key
-from damnatio.training.stopping import Stopped
+from damnatio.training.stopping import Stopped, stop_requested
 from damnatio.workspace import Absent, Output, Workspace
 
 GRAPH = ".graph.json"
@@ -102,6 +102,8 @@ class Walk(Workspace):
         if node.id in self._given_up:
             self.errors[node.id] = DamnatioError(self._given_up[node.id])
             return None
+        if processes.from_main(stop_requested):
+            raise Stopped(f"Asked to stop before {node.title}: the same command goes on from there.")
         try:
             made = make()
         except Stopped:  # no failure: it goes on at the next call
