@@ -32,7 +32,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from damnatio import __version__
 from damnatio.support import processes
@@ -103,7 +103,7 @@ class Workspace:
                 f"Another process is working in {folder}: {other}. Wait for it, or name another folder."
             )
 
-    def __enter__(self) -> "Workspace":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -151,7 +151,7 @@ class Workspace:
         that `build` reaches. Of several processes, all run a `shared` build, each its share, and the main process runs
         any other while the rest wait.
         """
-        wanted, key, final = processes.from_main(lambda: self._place(stage, name, settings, inputs, code))
+        wanted, key, final = processes.from_main(lambda: _place(self.folder, stage, name, settings, inputs, code))
         title = f"{stage:<13} {name:<12}"
         if processes.from_main(lambda: _key_of(final) == key):  # without a lock: a whole output stays as it is
             self.say(f"{title} reused   {final}")
@@ -209,8 +209,7 @@ class Workspace:
         code: Mapping[str, str] | None = None,
     ) -> Output | None:
         """The output for these settings, inputs and code, if it is on disk."""
-        _, key, final = self._place(stage, name, settings, inputs, code)
-        return Output(final, key) if _key_of(final) == key else None
+        return output_for(self.folder, stage, name, settings, inputs, code)
 
     def finished(self, stage: str) -> list[tuple[str, dict[str, Any]]]:
         """The name and the manifest of each output of a stage that is on disk."""
@@ -231,19 +230,6 @@ class Workspace:
                 listed = ", ".join(changes[:3]) + (f" and {len(changes) - 3} more" if len(changes) > 3 else "")
                 changed.append(f"{section} {listed}")
         return f"{'; '.join(changed)} changed" if changed else ""
-
-    def _place(
-        self,
-        stage: str,
-        name: str,
-        settings: Mapping[str, Any],
-        inputs: Mapping[str, Output],
-        code: Mapping[str, str] | None,
-    ) -> tuple[dict[str, Any], str, Path]:
-        """The content of an output's key, the key itself, and the output's folder."""
-        wanted = _wanted(stage, settings, inputs, code)
-        key = content_key(wanted)
-        return wanted, key, self.folder / stage / f"{name}-{key[:8]}"
 
     def publish(
         self,
@@ -281,6 +267,33 @@ class Workspace:
             final.rename(old)
         fresh.rename(final)
         shutil.rmtree(old, ignore_errors=True)
+
+
+def output_for(
+    folder: Path,
+    stage: str,
+    name: str,
+    settings: Mapping[str, Any],
+    inputs: Mapping[str, Output],
+    code: Mapping[str, str] | None,
+) -> Output | None:
+    """The output of a run's folder for these settings, inputs and code, if it is there."""
+    _, key, final = _place(folder, stage, name, settings, inputs, code)
+    return Output(final, key) if _key_of(final) == key else None
+
+
+def _place(
+    folder: Path,
+    stage: str,
+    name: str,
+    settings: Mapping[str, Any],
+    inputs: Mapping[str, Output],
+    code: Mapping[str, str] | None,
+) -> tuple[dict[str, Any], str, Path]:
+    """The content of an output's key, the key itself, and the output's folder."""
+    wanted = _wanted(stage, settings, inputs, code)
+    key = content_key(wanted)
+    return wanted, key, folder / stage / f"{name}-{key[:8]}"
 
 
 def _wanted(

@@ -184,7 +184,7 @@ def _findings(options: argparse.Namespace) -> int:
 
 def _join(options: argparse.Namespace) -> int:
     print(f"damnatio join: {' '.join(options.runs)}", flush=True)
-    from damnatio.cli.stages import say, show_joined
+    from damnatio.cli.showing import say, show_joined
     from damnatio.running.joint import gathered, join
     from damnatio.workspace import Workspace
 

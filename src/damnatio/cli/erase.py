@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from damnatio.cli.arguments import Verbs, folder
-from damnatio.cli.stages import say, show_report
+from damnatio.cli.showing import say, show_report
 
 DESCRIPTION = (
     "Make a model in service forget people. Each source of faces is a folder of people, a manifest, a .rec, or .tar "

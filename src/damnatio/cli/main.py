@@ -9,7 +9,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from damnatio.cli import audit, erase, listing, models, planning, stages
+from damnatio.cli import audit, erase, listing, models, planning, runs, stages
+from damnatio.cli.showing import speaks
 from damnatio.cli.streams import harden
 from damnatio.support.errors import DamnatioError
 
@@ -19,6 +20,8 @@ examples:
   damnatio run configs/demo.yaml --set seed=2         a recipe, with one setting changed
   damnatio run my.yaml --set faces.source=folder --set faces.root=~/faces
   damnatio plan paper-table-5 --device a100 --gpus 4  what it will take, before anything runs
+  damnatio run my.yaml --on gpus                      a task on each GPU; --help says more
+  damnatio status runs/my                             done, running, failed, waiting, time left
   damnatio train demo                                 one stage, on what the earlier ones left
   damnatio faces --sheet sheet.png                    look at the faces
   damnatio faces /data/train.rec --sheet sheet.png    and at your own
@@ -58,7 +61,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="store_true", help="print the version and exit")
     top.set_defaults(act=None, resumes=False)
     verbs = top.add_subparsers(dest="verb", metavar="VERB")
-    for family in (stages, planning, erase, audit, models, listing):
+    for family in (runs, planning, stages, erase, audit, models, listing):
         family.add(verbs)
     return top
 
@@ -67,13 +70,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     harden()
     top = parser()
     options = top.parse_args(arguments)
+    options.words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         code = _act(top, options)
         sys.stdout.flush()  # a failure to write is reported here, and not by the interpreter as it ends
         return code
     except DamnatioError as error:
-        return _fail(str(error))
+        return _fail(str(error), error.code) if error.is_news else error.code
     except KeyboardInterrupt:
+        if not speaks():
+            return 130
         kept = " What was computed is kept: the same command goes on from there."
         return _fail(f"Interrupted.{kept if options.resumes else ''}", 130)
     except MemoryError:

@@ -1,19 +1,17 @@
-"""The verbs that work on a recipe: `demo` and `run`, and one verb per stage in the order of the pipeline."""
+"""One verb per stage, in the order of the pipeline."""
 
 import argparse
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from damnatio.cli.arguments import RECIPE, Verbs, add_recipe_options, positive
+from damnatio.cli.runs import add_processes, as_group, in_run, run_here
+from damnatio.cli.showing import say
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from damnatio.pipeline import Pipeline
-    from damnatio.recipe.schema import Recipe
-    from damnatio.reporting.joined import Run
+    from damnatio.workspace import Output
 
 STAGES: dict[str, str] = {
     "faces": "1  index the images of the source, keep those that can be read",
@@ -31,10 +29,6 @@ Work = Callable[["Pipeline", argparse.Namespace], None]
 
 
 def add(verbs: "Verbs[argparse.ArgumentParser]") -> None:
-    _add(verbs.add_parser("demo", help="run the recipe `demo`, all stages"), _report)
-    run = verbs.add_parser("run", help="run a recipe, all stages")
-    run.add_argument("recipe", metavar="RECIPE", help=RECIPE)
-    _add(run, _report)
     work: dict[str, Work] = {
         "faces": _faces,
         "captures": _captures,
@@ -43,7 +37,6 @@ def add(verbs: "Verbs[argparse.ArgumentParser]") -> None:
         "forget": _forget,
         "embed": _embed,
         "evaluate": _evaluate,
-        "report": _report,
     }
     for name, text in STAGES.items():
         stage = verbs.add_parser(name, help=text, description=f"Stage {text.replace('  ', ': ')}.")
@@ -55,70 +48,51 @@ def add(verbs: "Verbs[argparse.ArgumentParser]") -> None:
             stage.add_argument("--columns", type=positive, default=10, help="images of each identity (10)")
         else:
             stage.add_argument("recipe", nargs="?", default="demo", metavar="RECIPE", help=f"{RECIPE} (demo)")
-        _add(stage, work[name])
-
-
-def _add(verb: argparse.ArgumentParser, work: Work) -> None:
-    add_recipe_options(verb)
-    verb.set_defaults(act=_act, work=work, resumes=True)
+        add_recipe_options(stage)
+        add_processes(stage)
+        stage.set_defaults(act=as_group(_act if name in work else run_here), work=work.get(name), resumes=True)
 
 
 def _act(options: argparse.Namespace) -> int:
-    source = getattr(options, "recipe", "demo")
-    data = False
-    if options.verb == "faces":
-        from damnatio.recipe.files import names_faces
-
-        data = names_faces(source)
-    print(f"damnatio {options.verb}: {'' if data else 'recipe '}{source}", flush=True)  # torch takes seconds to import
-    from damnatio.recipe.experiments import experiments
-    from damnatio.recipe.files import load, of_faces
-    from damnatio.running.elsewhere import pipeline_of
-    from damnatio.workspace import Workspace
-
-    recipe = of_faces(source, options.set) if data else load(source, options.set)
-    with Workspace(options.run or Path("runs") / recipe.name, say=say) as workspace:
-        pipelines = {name: pipeline_of(one, workspace) for name, one in experiments(recipe).items()}
-        if options.work is _report and "" not in pipelines:
-            _joined_report(pipelines)
-            return 0
+    with in_run(options) as (pipelines, walk):
         for name, pipeline in pipelines.items():
             if name:
                 say(f"{'experiment':<13} {name}")
             options.work(pipeline, options)
+            walk.conclude()
     return 0
-
-
-def say(line: str) -> None:
-    print(line, flush=True)
 
 
 def _faces(pipeline: "Pipeline", options: argparse.Namespace) -> None:
     from damnatio.reporting.report import draw_sheet
+    from damnatio.support.processes import is_main
+    from damnatio.workspace import Absent
 
     output = pipeline.faces()
-    _print(output.path / "summary.json")
-    if options.sheet:
+    _print(output, "summary.json")
+    if options.sheet and not isinstance(output, Absent) and is_main():
         draw_sheet(pipeline.images(output), options.sheet, options.rows, options.columns)
-        print(f"sheet         {options.sheet}")
+        say(f"sheet         {options.sheet}")
 
 
 def _captures(pipeline: "Pipeline", options: argparse.Namespace) -> None:
-    _print(pipeline.captures().path / "summary.json")
+    _print(pipeline.captures(), "summary.json")
 
 
 def _partitions(pipeline: "Pipeline", options: argparse.Namespace) -> None:
-    _print(pipeline.partitions().path / "counts.json")
+    _print(pipeline.partitions(), "counts.json")
 
 
 def _train(pipeline: "Pipeline", options: argparse.Namespace) -> None:
     pipeline.original()
 
 
-def _print(file: Path) -> None:
+def _print(output: "Output", file: str) -> None:
     from damnatio.support.manifests import checked
+    from damnatio.workspace import Absent
 
-    print(checked(file).read_text(encoding="utf-8").strip())
+    if not isinstance(output, Absent):  # else the error comes at the end
+        say(checked(output.path / file).read_text(encoding="utf-8").strip())
 
 
 def _forget(pipeline: "Pipeline", options: argparse.Namespace) -> None:
@@ -137,47 +111,3 @@ def _embed(pipeline: "Pipeline", options: argparse.Namespace) -> None:
 def _evaluate(pipeline: "Pipeline", options: argparse.Namespace) -> None:
     for scale, variant in pipeline.models():
         pipeline.evaluation(scale, variant)
-
-
-def _report(pipeline: "Pipeline", options: argparse.Namespace) -> None:
-    from damnatio.running.publishing import publish
-
-    published = publish(pipeline)
-    show_report(published.recipe, published.folder)
-
-
-def _joined_report(pipelines: "Mapping[str, Pipeline]") -> None:
-    from damnatio.running.joint import joined_report, runs_in
-
-    folder = joined_report(pipelines)
-    show_joined(runs_in(folder.parent), folder)
-
-
-def show_joined(runs: "Sequence[Run]", folder: Path) -> None:
-    """The tables of a finished joined report, and where its page is."""
-    from damnatio.reporting.joined import terminal_tables
-
-    console = _console()
-    _show(console, terminal_tables(runs, console.width), folder)
-
-
-def show_report(recipe: "Recipe", folder: Path) -> None:
-    """The tables of a finished report, and where its page is."""
-    from damnatio.reporting.report import terminal_tables
-
-    console = _console()
-    _show(console, terminal_tables(recipe, folder, console.width), folder)
-
-
-def _console() -> "Console":
-    from rich.console import Console
-
-    return Console(width=None if sys.stdout.isatty() else 200)
-
-
-def _show(console: "Console", tables: Iterable[object], folder: Path) -> None:
-    console.print()
-    for table in tables:
-        console.print(table)
-        console.print()
-    console.print(f"Page: {folder / 'index.html'}", soft_wrap=True)

@@ -178,6 +178,23 @@ class EvaluateSettings(Section):
         return sorted(set(points))
 
 
+class SlurmSettings(Section):
+    """What `damnatio run --on slurm` asks for. Each GPU has one process; a job without GPUs has one per node."""
+
+    partition: str | None = None
+    account: str | None = None
+    qos: str | None = None
+    constraint: str | None = Field(None, description="features of the nodes, as `sbatch --constraint` takes them")
+    nodes: Count = Field(1, description="of a job that trains, embeds or evaluates")
+    gpus: int = Field(1, ge=0, description="of each of these nodes")
+    cpus: Count = Field(8, description="cores of each process")
+    memory_gb: float | None = Field(None, gt=0, description="of each node; unset: as the partition gives")
+    hours: float = Field(24.0, gt=0, description="after which a job is stopped; it saves its state and queues again")
+    warning_seconds: Count = Field(180, description="between the signal to stop and the end, for a last checkpoint")
+    parallel: Count = Field(64, description="jobs of this run that may run at one time")
+    setup: list[str] = Field([], description="lines of the shell before each job, such as `module load cuda`")
+
+
 class Recipe(Section):
     name: str = Field(pattern=r"^[.-]*\w[\w.-]*$", description="of the run's folder; `..` is no name")
     seed: Seed = 1
@@ -202,6 +219,7 @@ class Recipe(Section):
     train: TrainSettings = TrainSettings()
     forget: ForgetSettings = ForgetSettings()
     evaluate: EvaluateSettings = EvaluateSettings()
+    slurm: SlurmSettings | None = Field(None, description="resources of `damnatio run --on slurm`")
 
     @model_validator(mode="after")
     def _consistent(self) -> "Recipe":

@@ -20,6 +20,10 @@ Models = dict[tuple[str, str], Output]
 """evaluations by scale and variant"""
 
 
+class NothingToReportError(DamnatioError):
+    """No evaluation is finished."""
+
+
 @dataclass(frozen=True)
 class Published:
     """The folder of a report, and its recipe, which also names the variants and scales that it keeps from before."""
@@ -48,7 +52,7 @@ def publish(pipeline: Pipeline, name: str = REPORT, *, faces_shown: bool = True)
 def _published(pipeline: Pipeline, name: str, asked: Models, inputs: dict[str, Output]) -> Published:
     found = {model: output for model, output in asked.items() if not isinstance(output, Absent)}
     if not found:
-        raise DamnatioError("There is nothing to report: no evaluation is finished.")
+        raise NothingToReportError("There is nothing to report: no evaluation is finished.")
     kept, recipe = _kept(pipeline, asked) if name == REPORT else ({}, pipeline.recipe)
     if len(found) < len(asked):  # something failed: the report is on the rest
         methods = [variant for variant in recipe.forget.methods if variant in {known for _, known in {**found, **kept}}]

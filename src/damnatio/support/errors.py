@@ -5,7 +5,11 @@ from difflib import get_close_matches
 
 
 class DamnatioError(Exception):
-    """Bad input or an impossible request. The command line prints only its text and exits with 2."""
+    """Bad input or an impossible request. The command line prints only its text and exits with `code`."""
+
+    code = 2
+    is_news = True
+    """whether this process is the one that reports it"""
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -26,6 +26,8 @@ _alone = False
 class MainFailedError(DamnatioError):
     """An error of the main process, in every other one. The main process reports it."""
 
+    is_news = False
+
 
 def join() -> None:
     """Become one of the processes that torchrun or Slurm started. Without them, nothing happens."""

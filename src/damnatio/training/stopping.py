@@ -15,6 +15,8 @@ _asked: list[int] = []
 class Stopped(DamnatioError):  # noqa: N818 - no error: the work goes on at the next call
     """The training was asked to stop, and saved a checkpoint."""
 
+    code = 143  # as of a process that SIGTERM ended
+
 
 def install(signals: Iterable[signal.Signals] = (signal.SIGTERM, signal.SIGUSR2)) -> None:
     """From now on these signals ask to stop, instead of ending the process at once."""

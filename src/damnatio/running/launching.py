@@ -1,0 +1,105 @@
+"""Several processes on one machine for one command, as `torchrun` starts them: `damnatio run RECIPE --processes N`.
+
+Each process is the same command with RANK, WORLD_SIZE and so on in its environment. If one ends in an error, the others
+cannot go on, and are ended. If the one that starts them is killed, they end with it.
+"""
+
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+
+from damnatio.running.failures import LAUNCH
+
+AGAIN = 75
+"""the exit code of a process that asks for another start: a branch failed, and the rest can go on without it"""
+PARENT = "DAMNATIO_PARENT"
+GRACE = 10.0
+"""seconds in which the others may end by themselves"""
+_DEATH_SIGNAL = 1
+"""parameter of Linux's `prctl`: the signal that a process gets when its parent dies"""
+
+
+def launch(processes: int, arguments: Sequence[str], say: Callable[[str], None]) -> int:
+    """Run `damnatio` with these arguments in so many processes; the exit code."""
+    name = {LAUNCH: uuid.uuid4().hex[:16]}
+    while (code := _launch_once(processes, arguments, name)) == AGAIN:
+        say("the processes start anew, for the rest of the recipe")
+    return code
+
+
+def _launch_once(count: int, arguments: Sequence[str], name: Mapping[str, str]) -> int:
+    command = [sys.executable, "-m", "damnatio", *arguments]
+    common = {**os.environ, **name, **threads_of(count), **own_child()}
+    common |= {"WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1"}
+    common["MASTER_PORT"] = str(_free_port())
+    ranks = [{"RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(count)]
+    running = [subprocess.Popen(command, env={**common, **rank}) for rank in ranks]
+    try:
+        while all(process.poll() is None for process in running):
+            time.sleep(0.1)
+        codes = _ended(running)
+    except BaseException:  # Ctrl-C reaches the processes too
+        _ended(running)
+        raise
+    wrong = [code for code in codes if code]
+    if AGAIN in wrong:
+        return AGAIN
+    return next((code if code > 0 else 128 - code for code in wrong), 0)
+
+
+def _ended(running: Sequence["subprocess.Popen[bytes]"]) -> list[int]:
+    """Wait for processes of which one has ended. If it ended well, so will the others; else they get a moment."""
+    first = next((process.returncode for process in running if process.returncode is not None), 1)
+    until = time.monotonic() + (float("inf") if first == 0 else GRACE)
+    while any(process.poll() is None for process in running) and time.monotonic() < until:
+        if any(process.returncode for process in running):
+            until = min(until, time.monotonic() + GRACE)
+        time.sleep(0.1)
+    codes = [process.poll() for process in running]
+    for process in running:
+        if process.returncode is None:
+            process.kill()
+            process.wait()
+    return [0 if code is None else code for code in codes]  # who had to be ended did nothing wrong
+
+
+def own_child() -> dict[str, str]:
+    """What a process finds in its environment that must end with this one."""
+    return {PARENT: str(os.getpid())}
+
+
+def end_with_parent() -> None:
+    """End when the process ends that started this one and said so. Only Linux can do that."""
+    parent = os.environ.pop(PARENT, "")
+    if not parent or sys.platform != "linux":
+        return
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGKILL)
+    if os.getppid() != int(parent):  # it ended already
+        sys.exit(128 + signal.SIGKILL)
+
+
+def threads_of(count: int) -> dict[str, str]:
+    """The share of a process in the cores, if nobody has said how many threads it takes."""
+    if "OMP_NUM_THREADS" in os.environ:
+        return {}
+    return {"OMP_NUM_THREADS": str(max(1, cores() // count))}
+
+
+def cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
