@@ -50,7 +50,7 @@ class Pipeline:
         def build(folder: Path) -> None:
             collect(self._source, folder)
 
-        return self._stage("1-faces", source, settings, {}, build, SOURCES.code(source))
+        return self._stage("1-faces", source, settings, {}, build, SOURCES.code(source), shared=True)
 
     def captures(self) -> Output:
         faces = self.faces()
