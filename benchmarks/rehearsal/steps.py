@@ -1,7 +1,9 @@
 """The steps of a rehearsal: their commands, and what is read from what they leave."""
 
 import json
+import shutil
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -135,7 +137,9 @@ class Rehearsal:
         command, log = self._commands[name](), self.work / f"logs/{name}.log"
         self.work.mkdir(parents=True, exist_ok=True)
         training = self._training(name)
-        before = training.checkpoint() if training and name == "resume" else 0
+        if training and name != "resume" and self._file(name).exists():
+            training.forget()  # it is taken anew; one that was interrupted goes on
+        before = training.checkpoint() if training else 0
         found = watch(command, log, (lambda: training.has_taken(FEW, before)) if training else None)
         failure = "" if found.code == 0 or found.ended else last_line(log)
         if name == "resume" and (not before or ANEW in log.read_text(errors="replace")):
@@ -209,10 +213,19 @@ class Training:
     """The log of a training that runs, or of one that was ended."""
 
     def __init__(self, stage: Path, method: str = "") -> None:
-        self._stage, self._method = stage, method
+        self._stage, self._method, self._since = stage, method, time.time()
+
+    def forget(self) -> None:
+        """Delete what trainings before have left."""
+        for folder in self._stage.glob(".partial-*"):
+            if self._method in folder.name:
+                shutil.rmtree(folder)
+
+    def _logs(self) -> list[Path]:
+        return [log for log in self._stage.glob(".partial-*/metrics.jsonl") if self._method in log.parent.name]
 
     def lines(self) -> list[dict[str, float]]:
-        logs = [log for log in self._stage.glob(".partial-*/metrics.jsonl") if self._method in log.parent.name]
+        logs = self._logs()
         if not logs:
             return []
         newest = max(logs, key=lambda log: log.stat().st_mtime)
@@ -242,7 +255,8 @@ class Training:
         return max(steps)
 
     def has_taken(self, steps: int, before: int) -> bool:
-        return self.last() >= before + steps and self.checkpoint() > before
+        logs = [log for log in self._logs() if log.stat().st_mtime > self._since]  # written by this call
+        return bool(logs) and self.last() >= before + steps and self.checkpoint() > before
 
     def note(self, before: int) -> str:
         speeds = sorted(line["images_per_second"] for line in self.lines() if line["step"] > before + 1)

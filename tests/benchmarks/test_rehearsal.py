@@ -87,3 +87,7 @@ def test_a_thousandth_of_the_rehearsal(tmp_path: Path) -> None:
     assert partitions.scales == {"S1": 2, "S2": 5}
     again = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT)
     assert again.stdout.count("kept") == len(steps)
+    anew = subprocess.run(
+        [*command, "--only", "train", "--again"], check=False, capture_output=True, text=True, cwd=ROOT
+    )
+    assert "steps from the beginning" in anew.stdout, anew.stdout + anew.stderr

@@ -108,10 +108,12 @@ def test_packing_by_hand_and_against_every_order() -> None:
 
 
 def test_more_devices_are_faster_by_the_assumption() -> None:
-    assert speed_up(1) == 1
-    assert speed_up(2) == 2 * EFFICIENCY
-    assert speed_up(8) == pytest.approx((2 * EFFICIENCY) ** 3)
-    assert speed_up(2) < speed_up(3) < speed_up(4)
+    assert speed_up(1, 128) == speed_up(1, 16) == speed_up(1, 1024) == 1
+    assert speed_up(2, 128) == 2 * EFFICIENCY
+    assert speed_up(8, 128) == pytest.approx((2 * EFFICIENCY) ** 3)
+    assert speed_up(8, 1024) == 8  # 128 images each, as on one
+    assert speed_up(8, 512) == pytest.approx(4 * 2 * EFFICIENCY)
+    assert speed_up(2, 128) < speed_up(3, 128) < speed_up(4, 128)
 
 
 @pytest.mark.usefixtures("no_probe")

@@ -85,12 +85,12 @@ class Speed:
     """the speed in another precision than that of f*'s training, as a multiple; one where it is not known"""
 
 
-EFFICIENCY = 0.8
-"""Of twice the speed, what each doubling of the processes keeps at the same global batch. An assumption: each process
-then has half the images of a batch, and in InsightFace's reports half the batch costs a tenth to a third of the
-speed."""
+EFFICIENCY, FULL = 0.8, 128
+"""What a device keeps of its speed when its share of the batch is halved, below so many images. An assumption: in
+InsightFace's reports half the batch costs a tenth to a third of the speed."""
 
 
-def speed_up(devices: int) -> float:
-    """How much faster so many devices train one model together."""
-    return float((2 * EFFICIENCY) ** math.log2(devices))
+def speed_up(devices: int, batch: int) -> float:
+    """How much faster so many devices train one model together, each with its share of the batch."""
+    full = max(batch / FULL, 1.0)  # so many devices still have enough images each
+    return min(devices, full) * math.pow(2 * EFFICIENCY, math.log2(max(devices / full, 1.0)))

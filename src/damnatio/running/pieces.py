@@ -62,6 +62,8 @@ class Piece:
     decoded: int = 0
     compared: int = 0
     precision: str = "fp32"
+    batch: int = 0
+    """of a training"""
     share: float = 1.0
     """cost of an image as a share of the whole network's: less if a trunk is frozen"""
     disk: int = 0
@@ -180,6 +182,7 @@ class Work:
             steps=steps,
             gradients=gradients,
             precision=recipe.train.precision,
+            batch=recipe.train.batch,
             disk=disk,
             scratch=scratch,
         )
@@ -223,6 +226,7 @@ class Work:
             gradients=steps * (schedule.batch + drawn),
             forwards=forwards,
             precision=schedule.precision,
+            batch=schedule.batch,
             share=self.tuned.forward / self.network.forward,
             disk=FLOAT * (self.network.parameters + self._matrix),
             scratch=KEPT * (1 + STATES[schedule.optimiser]) * FLOAT * parameters,

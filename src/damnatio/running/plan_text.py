@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from damnatio.running.hardware import EFFICIENCY
+from damnatio.running.hardware import EFFICIENCY, FULL
 from damnatio.running.planning import Layout, Plan, Planned
 from damnatio.running.probing import cores
 
@@ -107,14 +107,12 @@ def _memory(plan: Plan) -> Iterator[str]:
     yield from _wrapped(
         f"Memory of one device, at most, for {plan.largest}, the largest: {parts} = {plan.memory.total / GB:.1f} GB."
     )
+    if 0 < plan.room < plan.memory.total / GB:
+        room = f"the {plan.room:.0f} GB of this device"
+        yield from _wrapped(f"That is more than {room}: let several train it together, or lower the batch.")
     yield from _wrapped(
         f"An evaluation holds the embeddings of f and f*: at least {plan.evaluation / GB:.1f} GB of the processor's."
     )
-    if 0 < plan.room < plan.memory.total / GB:
-        yield from _wrapped(
-            f"That is more than the {plan.room:.0f} GB of this device: train it on several, lower the batch, or set "
-            "precision to bf16."
-        )
 
 
 def _layouts(plan: Plan) -> Iterator[str]:
@@ -124,8 +122,8 @@ def _layouts(plan: Plan) -> Iterator[str]:
         hours = [_number(getattr(layout, way)) for way in WAYS]
         yield line(layout.devices, *hours, f"{layout.memory.total / GB:.1f}")
     yield from _wrapped(
-        f"All on one model: twice the GPUs are taken as {2 * EFFICIENCY:.1f} times the speed at the same batch, an "
-        "assumption. Methods do not wait for each other, only for f*."
+        f"All on one model: a GPU is taken to keep {EFFICIENCY:g} of its speed when its share of the batch is halved, "
+        f"below {FULL} images. Methods do not wait for each other, only for f*."
     )
 
 

@@ -203,7 +203,7 @@ def seconds_of(piece: Piece, speed: Speed) -> float:
 def _layout(pieces: Sequence[Planned], devices: int, memory: Memory) -> Layout:
     seconds = {planned.piece.key: planned.seconds for planned in pieces}
     needs = {planned.piece.key: planned.piece.needs for planned in pieces}
-    joint = {p.piece.key: p.seconds / speed_up(devices) if _on_device(p.piece) else p.seconds for p in pieces}
+    joint = {planned.piece.key: planned.seconds / _faster(planned.piece, devices) for planned in pieces}
     first = {p.piece.key for p in pieces if p.piece.stage in ("faces", "captures", "partitions", "train")}
     rest = {key: tuple(need for need in needs[key] if need not in first) for key in seconds if key not in first}
     alone = sum(joint[key] for key in first)
@@ -216,8 +216,12 @@ def _layout(pieces: Sequence[Planned], devices: int, memory: Memory) -> Layout:
     )
 
 
-def _on_device(piece: Piece) -> bool:
-    return bool(piece.gradients or piece.forwards)
+def _faster(piece: Piece, devices: int) -> float:
+    """What so many devices gain if all work on this piece. Images that are only embedded are divided; what runs on the
+    processor gains nothing."""
+    if piece.steps:
+        return speed_up(devices, piece.batch)
+    return devices if piece.forwards else 1
 
 
 def packed(seconds: Mapping[str, float], needs: Mapping[str, Sequence[str]], slots: int) -> float:
