@@ -78,10 +78,9 @@ class ModelSettings(Section):
     logit_scale: float = Field(64.0, gt=0, le=10_000, description="the factor s of the cosines in the softmax")
     margin: float = Field(0.4, ge=0, le=10)
     head_options: dict[str, float] = {}
-    sample: Share | None = Field(
+    partial_fc: Share | None = Field(
         None,
-        description="the share of class vectors in the softmax of a step, beside those of its images (Partial FC); "
-        "unset: all",
+        description="the share of class vectors in the softmax of a step, beside those of its images; unset: all",
     )
 
 
