@@ -37,7 +37,7 @@ def test_of_a_single_row_that_is_not_drawn_there_is_still_one() -> None:
 def test_the_loss_is_that_of_a_head_of_the_drawn_rows() -> None:
     torch.manual_seed(0)
     head, x, labels = CosFace(40, 6), torch.randn(5, 6), torch.tensor([3, 39, 3, 0, 17])
-    head.sample = 0.2
+    head.partial_fc = 0.2
     head.begin_step(1, 2)
     rows = drawn(0.2, (1, 2), slice(0, 40), labels)
     assert 5 < len(rows) < 25

@@ -89,8 +89,7 @@ class ModelSettings(Section):
     head_options: dict[str, float] = {}
     partial_fc: Share | None = Field(
         None,
-        description="the share of class vectors in the softmax of a step, beside those of its images (Partial FC); "
-        "unset: all",
+        description="the share of class vectors in the softmax of a step, beside those of its images; unset: all",
     )
 
 
