@@ -103,7 +103,8 @@ def _parameters(settings: SlurmSettings, light: bool, before: Sequence[str] | se
         "array_parallelism": settings.parallel,
         "dependency": f"afterany:{':'.join(sorted(before))}" if before else None,
         "setup": settings.setup or None,
-        "srun_args": ["--kill-on-bad-exit=1"],  # a group cannot go on without one of its processes
+        # a group cannot go on without one of its processes; a job that starts anew keeps its log
+        "srun_args": ["--kill-on-bad-exit=1", "--open-mode=append"],
         "additional_parameters": {"requeue": True},
     }
     return {name: value for name, value in wanted.items() if value is not None}
