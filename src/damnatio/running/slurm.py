@@ -14,6 +14,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -124,4 +125,6 @@ def in_job(act: Callable[[], int]) -> None:
     if code == Stopped.code and environment.global_rank == 0:
         subprocess.run(["scontrol", "requeue", environment.job_id], check=False)  # Slurm may have done it already
     if code:
+        sys.stdout.flush()
+        sys.stderr.flush()
         os._exit(code)  # no result is to be kept, and other threads must not hold the process up
