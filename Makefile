@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 RUN := $(VENV)/bin
 SECONDS ?= 60
 
-.PHONY: demo test test-unit test-cli test-fast test-lowest test-insightface fuzz test-processors check format results bench-frames bench-clusters bench-faces bench-eval bench-paper-eval bench-gate bench-peers contest contest-lfw bench-train rehearse plans clean
+.PHONY: demo test test-unit test-cli test-fast test-lowest test-insightface fuzz test-processors check format results bench-frames bench-clusters bench-faces bench-eval bench-paper-eval bench-gate bench-peers contest contest-lfw bench-train rehearse plans test-slurm chaos clean
 
 demo: $(READY)  ## the whole experiment on rendered faces: runs/demo/report/index.html
 	$(RUN)/damnatio demo
@@ -43,6 +43,15 @@ test-insightface: $(READY)  ## InsightFace itself loads our exports, in an envir
 	test -x $(CLIENT)/bin/python || $(PYTHON) -m venv $(CLIENT)
 	PIP_CONSTRAINT=constraints.txt $(CLIENT)/bin/pip install --quiet --disable-pip-version-check insightface onnxruntime
 	DAMNATIO_INSIGHTFACE_PYTHON=$(CLIENT)/bin/python $(RUN)/python -m pytest -n 0 -rA tests/models/test_insightface_client.py
+
+test-slurm: $(READY)  ## a recipe through a Slurm cluster of one node, which is installed (Debian, as root), started and taken down
+	@test "$$(id -u)" = 0 || { echo "make test-slurm installs Slurm and starts its daemons: run it as root, in a container for example."; exit 2; }
+	command -v sbatch munged > /dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends slurm-wlm munge; }
+	PIP_CONSTRAINT=constraints.txt $(RUN)/pip install --quiet --disable-pip-version-check --editable '.[slurm]'
+	DAMNATIO_SLURM=1 $(RUN)/python -m pytest -n 0 -rA tests/slurm
+
+chaos: $(READY)  ## kill a small run at random moments and compare every output with an undisturbed one's; KILLS=200
+	$(RUN)/python -m tests.chaos --kills $(or $(KILLS),200)
 
 fuzz: $(READY)  ## feed damaged files to every reader; SECONDS=1800 takes half an hour
 	$(RUN)/python -m fuzz --seconds $(SECONDS)

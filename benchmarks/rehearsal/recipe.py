@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from damnatio.recipe.schema import Optimisation
-
 IMAGES, IDENTITIES = 4_200_000, 205_990
 """of WebFace4M (the paper, IV-A)"""
 SIDE = 16
@@ -60,7 +58,7 @@ def words(size: Size, records: Path) -> list[str]:
         "train.workers": 0,
         "forget.workers": 0,
         "threads": 0,
+        "train.checkpoint_share": 1,
+        "forget.checkpoint_share": 1,
     }
-    if "checkpoint_share" in Optimisation.model_fields:
-        settings |= {"train.checkpoint_share": 1, "forget.checkpoint_share": 1}
     return [f"{name}={value}" for name, value in settings.items()]

@@ -69,8 +69,12 @@ def as_group(act: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Nam
 
         processes.join()
         code = act(options)
-        processes.leave()  # not after an error: the others may wait for us, and a process that ends tells them
-        return code
+        processes.wait()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(
+            code
+        )  # the threads of a group, taken apart one process after the other, may end one of them in a crash
 
     return start
 

@@ -318,8 +318,8 @@ class Work:
                 rows, scored = classes + trained // dim, batch
         states, own = STATES[settings.optimiser], -(-rows // devices)
         size = FLOAT * network.parameters
-        images = min(-(-batch // devices), getattr(settings, "micro_batch", None) or batch)
-        drawn_rows = max(round(own * (getattr(recipe.model, "sample", None) or 1.0)), 1)  # Partial FC
+        images = min(-(-batch // devices), settings.micro_batch or batch)
+        drawn_rows = max(round(own * (recipe.model.partial_fc or 1.0)), 1)  # Partial FC
         return Memory(
             weights=copies * size,
             gradients=size * (2 if devices > 1 else 1),  # what is sent between processes is a copy

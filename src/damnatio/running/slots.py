@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from damnatio.running.failures import failures
+from damnatio.running.failures import failures, record
 from damnatio.running.graph import Graph, Task
 from damnatio.running.launching import cores, own_child, threads_of
 from damnatio.support.errors import DamnatioError
@@ -145,20 +145,25 @@ class Pool:
         self._done = set(self.graph.done(self.folder))
         code = running.process.returncode
         if code != 0 or (running.task.id not in self._done and not running.task.publishes):
-            known = failures(self.folder)
-            errors = [known[node].error for node in running.task.nodes if node in known]
-            by_signal = (
-                f"its process was ended by signal {-code}" if code < 0 else f"its process ended with code {code}"
-            )
-            self.failed[running.task.name] = (errors or running.said or [by_signal])[-1]
+            self.failed[running.task.name] = self._why(running)
         elif running.task.publishes:
             self._done.add(running.task.id)  # a report on what there was
+
+    def _why(self, running: _Running) -> str:
+        """Why a task failed: what its process noted, else how it ended, which is noted now."""
+        known, code = failures(self.folder), running.process.returncode
+        errors = [known[node].error for node in running.task.nodes if node in known]
+        if errors:
+            return errors[-1]
+        last = f"its process was ended by signal {-code}" if code < 0 else "".join(running.said)
+        error = DamnatioError(last.removeprefix("damnatio: ") or f"its process ended with code {code}")
+        return record(self.folder, running.task.id, running.task.name, error).error
 
 
 def conclude(failed: Mapping[str, str]) -> None:
     """Raise what failed."""
     if failed:
-        listed = "; ".join(f"{name}: {error.removeprefix('damnatio: ')}" for name, error in failed.items())
+        listed = "; ".join(f"{name}: {error}" for name, error in failed.items())
         raise DamnatioError(
             f"{len(failed)} part{'s' if len(failed) > 1 else ''} failed, and the rest is done. The same command tries "
             f"again. {listed}"

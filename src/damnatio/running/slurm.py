@@ -14,6 +14,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -103,7 +104,8 @@ def _parameters(settings: SlurmSettings, light: bool, before: Sequence[str] | se
         "array_parallelism": settings.parallel,
         "dependency": f"afterany:{':'.join(sorted(before))}" if before else None,
         "setup": settings.setup or None,
-        "srun_args": ["--kill-on-bad-exit=1"],  # a group cannot go on without one of its processes
+        # a group cannot go on without one of its processes; a job that starts anew keeps its log
+        "srun_args": ["--kill-on-bad-exit=1", "--open-mode=append"],
         "additional_parameters": {"requeue": True},
     }
     return {name: value for name, value in wanted.items() if value is not None}
@@ -123,4 +125,6 @@ def in_job(act: Callable[[], int]) -> None:
     if code == Stopped.code and environment.global_rank == 0:
         subprocess.run(["scontrol", "requeue", environment.job_id], check=False)  # Slurm may have done it already
     if code:
+        sys.stdout.flush()
+        sys.stderr.flush()
         os._exit(code)  # no result is to be kept, and other threads must not hold the process up

@@ -10,6 +10,7 @@ import errno
 import os
 import shutil
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from damnatio.support import processes
 from damnatio.support.errors import DamnatioError
 from damnatio.support.files import content_key
 from damnatio.training.stopping import Stopped, stop_requested
-from damnatio.workspace import Absent, Output, Workspace
+from damnatio.workspace import LOCKS, Absent, Output, Workspace
 
 GRAPH = ".graph.json"
 LEFT = {FOLDER, GRAPH}
@@ -125,6 +126,8 @@ class Walk(Workspace):
 
     def __exit__(self, *what: object) -> None:
         """Leave the folder. If nothing was ever made in it, nothing is left."""
+        with suppress(OSError):  # others may be at work
+            (self.folder / LOCKS).rmdir()
         if processes.is_main() and {path.name for path in self.folder.glob("*")} <= LEFT:
             for name in LEFT:
                 path = self.folder / name

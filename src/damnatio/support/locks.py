@@ -64,8 +64,9 @@ class Holder:
 class Lock:
     """One lock. A process takes it, works, and releases it."""
 
-    def __init__(self, path: Path, beat: float = BEAT, silence: float = SILENCE) -> None:
-        self.path, self._beat, self._silence = path, beat, silence
+    def __init__(self, path: Path, beat: float | None = None, silence: float | None = None) -> None:
+        self.path = path
+        self._beat, self._silence = (BEAT if beat is None else beat), (SILENCE if silence is None else silence)
         self._me = Holder(
             token=uuid.uuid4().hex[:16],
             host=platform.node() or "unknown host",
