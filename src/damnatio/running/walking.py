@@ -141,7 +141,7 @@ class Walk(Workspace):
         return self._of[output.path]
 
     def conclude(self) -> None:
-        """Raise what went wrong: the one error itself, or a list of several. Of a group, the main process reports it."""
+        """Raise what went wrong: the one error, or a list of several. Of a group, the main process reports it."""
         processes.wait()  # it may still print, and a process that ends in an error ends the others
         errors = list(self.errors.items())
         if errors and not processes.is_main():
