@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 RUN := $(VENV)/bin
 SECONDS ?= 60
 
-.PHONY: demo test test-unit test-cli test-fast test-lowest test-insightface test-slurm chaos fuzz test-processors check format results bench-frames bench-faces bench-eval bench-paper-eval bench-gate bench-peers contest contest-lfw clean
+.PHONY: demo test test-unit test-cli test-fast test-lowest test-insightface fuzz test-processors check format results bench-frames bench-clusters bench-faces bench-eval bench-paper-eval bench-gate bench-peers contest contest-lfw bench-train rehearse plans test-slurm chaos clean
 
 demo: $(READY)  ## the whole experiment on rendered faces: runs/demo/report/index.html
 	$(RUN)/damnatio demo
@@ -69,8 +69,11 @@ results: $(READY)  ## run the demo and copy its tables and figures to results/de
 	$(RUN)/damnatio demo
 	$(RUN)/python results/collect.py runs/demo results/demo
 
-bench-frames: $(READY)  ## frames at the paper's size: naive greedy, ours, closed form
+bench-frames: $(READY)  ## frames: naive greedy, ours, closed form; why candidates are fresh
 	$(RUN)/python benchmarks/frames.py
+
+bench-clusters: $(READY) bench-peers  ## CURE's K-means beside SciPy, scikit-learn and faiss
+	$(RUN)/python benchmarks/clusters.py
 
 bench-faces: $(READY) bench-peers  ## readers of faces against pillow and webdataset, on one core
 	$(RUN)/python benchmarks/faces.py
@@ -84,11 +87,20 @@ bench-paper-eval: $(READY)  ## the paper's protocol on random embeddings, at a t
 bench-gate: $(READY)  ## the cost of a gate beside a MobileFaceNet, from 1 person to 100,000
 	$(RUN)/python benchmarks/gate.py
 
+bench-train: $(READY)  ## a step of the training loop beside the bare network; wants an idle machine of two cores
+	$(RUN)/python benchmarks/training.py
+
 contest: $(READY)  ## all methods on the demo under the same rules: results/contest; goes on where it was stopped
 	$(RUN)/python benchmarks/contest demo
 
 contest-lfw: $(READY)  ## the same on LFW; DAMNATIO_ASSETS names the folder with the faces and the weights
 	$(RUN)/python benchmarks/contest lfw
+
+rehearse: $(READY)  ## the paper's recipe at its full counts, without training to the end; SHARE=0.01 takes a hundredth
+	$(RUN)/python benchmarks/rehearsal $(if $(SHARE),--share $(SHARE))
+
+plans: $(READY)  ## what the paper's recipes take on GPUs: results/plans, which docs/scale.md shows
+	$(RUN)/python results/plans.py
 
 bench-peers: $(READY)
 	PIP_CONSTRAINT=constraints.txt $(RUN)/pip install --quiet --disable-pip-version-check --editable '.[bench]'

@@ -23,7 +23,7 @@ from PIL import Image
 
 import history
 from damnatio.faces import SOURCES, detect
-from damnatio.faces.base import CHUNK
+from damnatio.faces.collecting import CHUNK
 
 PEOPLE = 50
 

@@ -93,6 +93,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     options.add_argument("--share", type=float, default=0.1, help="of the paper's size (0.1)")
     options.add_argument("--dim", type=int, default=512)
+    options.add_argument("--history", action=argparse.BooleanOptionalAction, default=True, help="keep the ratios")
     o = options.parse_args()
     sizes = ", ".join(f"{count:,} {name}" for name, count in FULL.items())
     print(f"{torch.get_num_threads()} threads; sizes at {o.share:g} of: {sizes}")
@@ -109,7 +110,7 @@ def main() -> None:
     whole = 0.0
     for name, (count, seconds) in times[1].items():
         half_count, half_seconds = times[0][name]
-        slope = max((seconds - half_seconds) / (count - half_count), 0.0)
+        slope = max((seconds - half_seconds) / max(count - half_count, 1), 0.0)
         full = count * squared[name]
         minutes = (seconds + slope * (full - count)) / 60
         whole += minutes
@@ -117,7 +118,8 @@ def main() -> None:
     print(f"{'whole protocol':<40}{'':>18}{sum(s for _, s in times[1].values()):>9.2f}{'':>27}{whole:>9.1f}")
     print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6:.2f} GB")
     per_comparison = {f"ns: {name}": seconds / count * 1e9 for name, (count, seconds) in times[1].items()}
-    history.append("paper_evaluation", {**per_comparison, "minutes at full size": whole}, share=o.share, dim=o.dim)
+    if o.history:
+        history.append("paper_evaluation", {**per_comparison, "minutes at full size": whole}, share=o.share, dim=o.dim)
 
 
 if __name__ == "__main__":

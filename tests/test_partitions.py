@@ -190,6 +190,8 @@ def test_counts_against_a_recount(table: Table) -> None:
                 expected["mated T"] += probes
                 expected["mated T single"] += sum(1 for i in range(len(rows)) for _ in range(i))
             marked = sum(bool(row["bystander"]) for row in rows)
+            if part == "F" and rows[0]["scale"] not in inside:  # forgotten at S2, a bystander at S1
+                marked = train + evaluated
             expected["B"] += marked > 0
             expected["mated B"] += sum(1 for i in range(marked) for _ in range(i))
             if part == "F" and rows[0]["scale"] in inside:
@@ -363,6 +365,17 @@ def test_bystanders_are_the_test_identities_that_could_have_been_forgotten() -> 
     assert others > 0
 
 
+def test_whoever_is_forgotten_at_a_larger_scale_only_is_a_bystander_at_the_smaller_one() -> None:
+    drawn = draw(captures(), SETTINGS, 1)
+    images, names = drawn.table["image"], drawn.table["identity"]
+    beyond = drawn.in_forget_set("S2") & ~drawn.in_forget_set("S1")
+    for scale, wanted in (("S1", set(names[beyond])), ("S2", set())):
+        added = drawn.bystanders(scale) & ~drawn.bystanders()
+        assert set(names[added]) == wanted
+    kept = {image for name in set(names[beyond]) for image in kept_images(captures())[name]}
+    assert set(images[drawn.bystanders("S1") & ~drawn.bystanders()]) == kept
+
+
 DRAWN = {
     "F": ["p02", "p03", "p19", "p21", "p25"],
     "T": ["p07", "p18", "p28"],
@@ -411,7 +424,7 @@ def test_everybody_left_in_the_pool_of_bystanders_is_one() -> None:
 def test_test_identities_of_another_pool_than_the_forgotten_are_no_bystanders() -> None:
     table = draw(pooled(), SETTINGS.model_copy(update={"pools": POOLS}), seed=1).table
     assert not bystanders(table)
-    assert counts(Partitions(table, SCALES)).rows()[0]["mated B"] == 0
+    assert counts(Partitions(table, SCALES)).rows()[-1]["mated B"] == 0
     beside = {**POOLS, "T": "people"}
     table = draw(pooled(), SETTINGS.model_copy(update={"pools": beside}), seed=1).table
     assert set(bystanders(table)) <= members(table, "T")

@@ -36,7 +36,8 @@ from damnatio.support.tables import Table
 from damnatio.training.loop import Job, fit
 
 RUN, RESULTS = "run.json", "results.parquet"
-WITHOUT_EFFECT = {"scales", "methods", "settings", "workers", "log_every", "checkpoint_seconds"}
+WITHOUT_EFFECT = {"scales", "methods", "settings", "workers", "log_every"}
+WITHOUT_EFFECT |= {"checkpoint_seconds", "checkpoint_share", "channels_last", "compile"}
 """of the section `forget`: other contestants, and how a result is reached"""
 
 

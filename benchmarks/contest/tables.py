@@ -150,7 +150,7 @@ def table(runs: Sequence[dict[str, str]], world: str) -> str:
     commits = sorted({row["commit"] for row in runs if row["commit"]})
     sentences = (
         f"Mean ± standard deviation over {draws} draws of people.{missing}",
-        "[The rules](../../benchmarks/contest/rules.py) say what was declared before and what changed:",
+        "[The rules](../../benchmarks/contest/rules.py) say what was declared before:",
         "equal image-gradients and four settings for each method, chosen on other people.",
         "Shares of mated comparisons that are accepted at a false match rate of 1e-4 (test, bystanders) or 1e-2 (seen,",
         "new, averaged), except where a column says 1e-4.",

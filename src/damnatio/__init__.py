@@ -47,15 +47,15 @@ def run(
 
     `overrides` are the words after `--set`; `folder` is the run's, `runs/<name of the recipe>` unless given.
     """
-    from damnatio.pipeline import Pipeline
     from damnatio.recipe.experiments import experiments
     from damnatio.recipe.files import load
+    from damnatio.running.elsewhere import pipeline_of
     from damnatio.running.joint import joined_report
     from damnatio.workspace import Workspace
 
     loaded = load(os.fspath(recipe), overrides)
     with Workspace(_path(folder or Path("runs") / loaded.name), say=say or _silent) as workspace:
-        return joined_report({name: Pipeline(one, workspace) for name, one in experiments(loaded).items()})
+        return joined_report({name: pipeline_of(one, workspace) for name, one in experiments(loaded).items()})
 
 
 def erase(
@@ -84,12 +84,13 @@ def erase(
     asked for was forgotten.
     """
     from damnatio.erasure.erase import erase as carry_out
+    from damnatio.erasure.request import Request
 
-    return carry_out(
-        _path(model),
-        _path_or_none(people),
-        _path_or_none(retain),
+    request = Request(
+        model=_path(model),
         out=_path(out),
+        people=_path_or_none(people),
+        retain=_path_or_none(retain),
         method=method,
         gallery=_path_or_none(gallery),
         bystanders=_path_or_none(bystanders),
@@ -97,13 +98,13 @@ def erase(
         test=_path_or_none(test),
         strangers=strangers,
         goal=goal,
-        restore=restore,
+        restore=tuple(restore),
         keep_work=keep_work,
         freeze=freeze,
         resize=resize,
         overrides=overrides,
-        say=say or _silent,
     )
+    return carry_out(request, say or _silent)
 
 
 def hidden(model: AnyPath) -> "list[HiddenPerson]":

@@ -1,9 +1,7 @@
 """Stage 2: find the images of an identity that were taken at one moment (III-B, IV-B of the paper).
 
 Two images of one identity belong to one capture instance if a chain of images leads from one to the other, each closer
-to the next than the threshold. The distance is the L2 distance of intensity-normalised pixels: each image has zero mean
-and unit variance over all its values. It grows with the square root of the number of values, so every distance is
-stated as for 112 x 112 x 3 values, which the paper has.
+to the next than the threshold. Stage 1 has stored the distances (`faces/distances.py`), so no image is decoded here.
 """
 
 import json
@@ -12,35 +10,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from damnatio.faces.base import POOL, Faces, Images
+from damnatio.faces.base import POOL, Faces
+from damnatio.faces.distances import PAPER_VALUES, Array
+from damnatio.support import processes
 from damnatio.support.files import write_atomically
 from damnatio.support.progress import progress
 from damnatio.support.tables import Table, codes_of, groups_of
-
-PAPER_VALUES = 112 * 112 * 3
-"""values of an image in the paper"""
-Array = NDArray[np.float64]
-
-
-def normalised(images: Images) -> NDArray[np.float32]:
-    """Each image as a vector of zero mean and unit variance; an image of one colour is a vector of zeros."""
-    flat = images.reshape(len(images), -1).astype(np.float32)
-    flat -= flat.mean(axis=1, keepdims=True, dtype=np.float64).astype(np.float32)
-    spread = np.sqrt(np.mean(np.square(flat), axis=1, keepdims=True))
-    return np.divide(flat, spread, out=np.zeros_like(flat), where=spread > 0)
-
-
-def pixel_distances(images: Images) -> Array:
-    """All pairwise distances, by one matrix product: |a - b|^2 = |a|^2 + |b|^2 - 2ab. Stated as for 112x112x3 values.
-
-    The terms cancel where images are close, so the product runs in float64.
-    """
-    vectors = normalised(images).astype(np.float64)
-    squares = np.einsum("ij,ij->i", vectors, vectors)
-    squared = squares[:, None] + squares[None, :] - 2 * (vectors @ vectors.T)
-    np.fill_diagonal(squared, 0.0)
-    distances: Array = np.sqrt(np.maximum(squared, 0.0) * (PAPER_VALUES / vectors.shape[1]))
-    return distances
 
 
 def instances_of(distances: Array, threshold: float) -> NDArray[np.int64]:
@@ -64,22 +39,32 @@ def medoids(distances: Array, instances: NDArray[np.int64]) -> NDArray[np.int64]
 
 
 def find_captures(faces: Faces, threshold: float, folder: Path) -> None:
-    """Write `captures.parquet` (each image with its instance, and whether it is kept) and `dropped.parquet`."""
+    """Write `captures.parquet` (each image with its instance, and whether it is kept) and `dropped.parquet`. It takes
+    seconds, and the main process does it alone."""
+    processes.from_main(lambda: _find_captures(faces, threshold, folder))
+
+
+def _find_captures(faces: Faces, threshold: float, folder: Path) -> None:
     codes, _ = codes_of(faces.table["identity"])
     instance = np.zeros(len(codes), dtype=np.int64)
     kept = np.ones(len(codes), dtype=bool)
     dropped: list[tuple[str, str, str, float]] = []
-    names, identities = faces.table["image"], faces.table["identity"]
+    names, identities, stored = faces.table["image"], faces.table["identity"], faces.distances()
     with progress("capture instances", len(codes), "images") as advance:
         for rows in groups_of(codes):
-            distances = pixel_distances(faces.read(rows))
+            advance(len(rows))
+            distances = stored.of(rows)
+            if np.count_nonzero(distances < threshold) == len(
+                rows
+            ):  # no two images are close: the diagonal is all there is
+                instance[rows] = np.arange(len(rows))
+                continue
             instance[rows] = instances_of(distances, threshold)
             keeper = medoids(distances, instance[rows])
             for place in np.flatnonzero(keeper != np.arange(len(rows))):
                 kept[rows[place]] = False
                 row, by = rows[place], keeper[place]
                 dropped.append((names[row], identities[row], names[rows[by]], float(distances[place, by])))
-            advance(len(rows))
     columns = {"image": names, "identity": identities, "capture": instance, "kept": kept}
     if POOL in faces.table.columns:
         columns[POOL] = faces.table[POOL]

@@ -15,18 +15,22 @@ from safetensors.numpy import load_file
 from torch import nn
 from torch.nn import functional as F
 
-from damnatio.captures import pixel_distances
 from damnatio.faces.base import Faces, Images
+from damnatio.faces.distances import pixel_distances
 from damnatio.models.card import Card
 from damnatio.models.inputs import Pixels, embed_inputs
 from damnatio.partitions import FORGET, Partitions
+from damnatio.support import pieces, processes
 from damnatio.support.arrays import lengths, save_tensors, write_arrays
 from damnatio.support.errors import DamnatioError
 from damnatio.support.files import need_regular
 from damnatio.support.manifests import checked
+from damnatio.support.progress import progress
 from damnatio.support.tables import Table, codes_of, groups_of
 
 FILE, EXAMPLES = "embeddings.safetensors", "examples.safetensors"
+PIECE = 8192
+"""images whose vectors are stored together while the stage is unfinished: some seconds of a GPU, 17 MB at d = 512"""
 EACH = 4
 """example pairs of each kind"""
 
@@ -36,6 +40,42 @@ def embed(
 ) -> NDArray[np.float32]:
     """f(x) of the images at these rows."""
     return embed_inputs(backbone, Pixels(faces, card), dim=card.dim, rows=rows, batch=batch, title=title)
+
+
+def write_embeddings(
+    backbone: nn.Module,
+    card: Card,
+    faces: Faces,
+    rows: NDArray[np.int64],
+    batch: int,
+    folder: Path,
+    title: str = "",
+) -> None:
+    """f(x) of the images at these rows, by all processes, in pieces: an interrupted call goes on where it stopped. The
+    batches are cut by their place in `rows`, so that the vectors do not depend on the number of processes."""
+    step = max(1, PIECE // batch) * batch
+    parts = {
+        f"units-{start}-{stop}-by-{batch}": slice(start, stop)
+        for start in range(0, len(rows), step)
+        for stop in [min(start + step, len(rows))]
+    }
+    todo = pieces.missing(folder, list(parts))
+    mine = todo[processes.share_of(len(todo))]
+    with progress(title, sum(parts[name].stop - parts[name].start for name in mine), "images") as advance:
+        for name in mine:
+            units = embed(backbone, card, faces, rows[parts[name]], batch)
+            pieces.keep(folder, name, {"units": units})
+            advance(len(units))
+    processes.wait()
+
+    def join() -> None:
+        whole = np.empty((len(rows), card.dim), np.float32)
+        for name, part in parts.items():
+            whole[part] = pieces.kept(folder, name)["units"]
+        save_embeddings(whole, rows, folder)
+        pieces.drop(folder)
+
+    processes.from_main(join)
 
 
 def embed_batch(backbone: nn.Module, card: Card, images: Images, flip: bool = False) -> NDArray[np.float32]:

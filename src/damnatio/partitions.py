@@ -12,14 +12,14 @@ The table has one row per image:
 | `scale`     | the smallest scale that holds a forget identity (`S1` is inside `S2`), else empty                     |
 | `role`      | `enrol` or `probe` (control, T), `train`, `eval` or `dropped` (F), else empty                         |
 | `label`     | the class of a retain identity, else -1                                                               |
-| `bystander` | whether the image is compared as one of a bystander                                                   |
+| `bystander` | whether the image is compared as one of a bystander at every scale                                    |
 
 A forget image is `dropped` if another image is kept of its capture instance.
 
 A bystander is an identity of the same collection as the forget identities that is not to be forgotten. Test identities
 that could have been drawn as forget identities are bystanders; so is everybody in the pool `partitions.pools.B` who has
-two capture instances and no other partition. One image of each of their capture instances is compared, as of the
-forget identities.
+two capture instances and no other partition; and at a scale, so are the forget identities of larger scales. One image
+of each of their capture instances is compared, as of the forget identities.
 """
 
 import json
@@ -71,10 +71,12 @@ class Partitions:
         inside = [name for name, count in self.scales.items() if count <= self.scales[scale]]
         return self._with_role(self.has(FORGET) & np.isin(self.table["scale"].astype(str), inside), role)
 
-    def bystanders(self) -> Mask:
-        """The images of bystanders that are compared."""
+    def bystanders(self, scale: str = "") -> Mask:
+        """The images of bystanders that are compared. At a scale, whoever is forgotten only at a larger one is a
+        bystander too."""
         marked = self.table[MARK] if MARK in self.table.columns else np.zeros(len(self.table))
-        return marked.astype(bool)
+        spared = self.has(FORGET) & ~self.in_forget_set(scale) & (self.table["role"] != DROPPED) if scale else False
+        return marked.astype(bool) | spared
 
     def _with_role(self, mask: Mask, role: str) -> Mask:
         return (mask & (self.table["role"] == role) if role else mask).astype(bool)
@@ -307,7 +309,8 @@ def counts(partitions: Partitions) -> Table:
     rows = []
     for scale in partitions.scales:
         counted = partitions.in_forget_set(scale) | ~partitions.has(FORGET)
-        member, bystander = partitions.table.where(counted), partitions.bystanders()[counted]
+        member = partitions.table.where(counted)
+        bystander, names = partitions.bystanders(scale), partitions.table["identity"]
         partition, role, identity = member["partition"], member["role"], member["identity"]
         compared = member["control"] | (partition == TEST)
 
@@ -321,14 +324,14 @@ def counts(partitions: Partitions) -> Table:
                 "F": distinct(partition == FORGET),
                 "R": distinct(member["control"]),
                 "T": distinct(partition == TEST),
-                "B": distinct(bystander),
+                "B": len(set(names[bystander])),
                 "Distr.": distinct(partition == DISTRACTOR),
                 "D": distinct(partition == DEVELOPMENT),
                 "R trained": distinct(partition == RETAIN),
                 "mated R": int((compared & (partition == RETAIN) & (role == PROBE)).sum()),
                 "mated T": int((compared & (partition == TEST) & (role == PROBE)).sum()),
                 "mated T single": _pairs(_per_identity(identity, partition == TEST)),
-                "mated B": _pairs(_per_identity(identity, bystander)),
+                "mated B": _pairs(_per_identity(names, bystander)),
                 "mated F ev-ev": _pairs(evaluated),
                 "mated F tr-tr": _pairs(train),
                 "mated F tr-ev": sum(n * evaluated.get(name, 0) for name, n in train.items()),

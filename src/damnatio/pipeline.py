@@ -19,7 +19,8 @@ from pydantic import BaseModel
 
 from damnatio.evaluation.measuring import ORIGINAL
 from damnatio.faces import SOURCES
-from damnatio.faces.base import Faces, FaceSource, collect
+from damnatio.faces.base import Faces, FaceSource
+from damnatio.faces.collecting import collect
 from damnatio.methods import METHODS
 from damnatio.methods.base import SCHEDULE, method_settings, schedule_of
 from damnatio.partitions import FILE as PARTITIONS
@@ -49,7 +50,7 @@ class Pipeline:
         def build(folder: Path) -> None:
             collect(self._source, folder)
 
-        return self._stage("1-faces", source, settings, {}, build, SOURCES.code(source))
+        return self._stage("1-faces", source, settings, {}, build, SOURCES.code(source), shared=True)
 
     def captures(self) -> Output:
         faces = self.faces()
@@ -185,7 +186,7 @@ class Pipeline:
         inputs = {"faces": faces, "partitions": partitions, "model": model}
 
         def build(folder: Path) -> None:
-            from damnatio.embedding import embed, save_embeddings
+            from damnatio.embedding import write_embeddings
             from damnatio.models.store import load_backbone
             from damnatio.support.devices import set_threads
 
@@ -193,7 +194,7 @@ class Pipeline:
             rows = self._table(partitions).evaluated()
             backbone, card = load_backbone(model.path)
             batch = self.recipe.evaluate.embed_batch
-            save_embeddings(embed(backbone, card, self.images(faces), rows, batch, f"embed {name}"), rows, folder)
+            write_embeddings(backbone, card, self.images(faces), rows, batch, folder, f"embed {name}")
 
         return self._stage("6-embed", name, {}, inputs, build, self._network_code(), shared=True)
 

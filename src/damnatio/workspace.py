@@ -39,7 +39,7 @@ from damnatio.support import processes
 from damnatio.support.errors import DamnatioError
 from damnatio.support.files import content_key, digest_of, write_atomically
 from damnatio.support.locks import Holder, Lock, look_anew
-from damnatio.support.manifests import CACHES, CHECKPOINTS, LOG, MANIFEST, manifest_of, section_of
+from damnatio.support.manifests import CACHES, CHECKPOINTS, LOG, MANIFEST, PIECES, manifest_of, section_of
 
 LOCKS = ".locks"
 ALONE = "run"
@@ -326,6 +326,7 @@ def _move(partial: Path, final: Path, lock: Lock) -> None:
         raise _taken_over(final.name)
     for name in CHECKPOINTS:
         (partial / name).unlink(missing_ok=True)
+    shutil.rmtree(partial / PIECES, ignore_errors=True)
     if final.exists():  # it has no manifest of this key, so it is no finished output
         shutil.rmtree(final)
     partial.rename(final)

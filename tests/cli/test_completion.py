@@ -48,7 +48,7 @@ def test_bash_completes_verbs_and_options(bash: str) -> None:
 
 
 def test_bash_completes_recipes(bash: str) -> None:
-    assert completed(bash, "damnatio", "run", "small-s2") == {"small-s2-iresnet34"}
+    assert completed(bash, "damnatio", "run", "small-paper-table-") == {"small-paper-table-5"}
     assert "demo" in completed(bash, "damnatio", "train", "de")
 
 

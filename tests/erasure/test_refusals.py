@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from safetensors.numpy import load_file, save_file
 
-from damnatio.erasure.erase import erase
+from damnatio import erase
 from damnatio.models.card import CARD, Card, write_card
 from damnatio.support.errors import DamnatioError
 from damnatio.support.files import digest_of

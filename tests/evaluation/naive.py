@@ -69,7 +69,7 @@ class Naive:
         self.drifting: dict[str, list[int]] = {}
         for row in table.rows():
             part, role, name = row["partition"], row["role"], row["identity"]
-            if row["bystander"]:
+            if row["bystander"] or (part == "F" and role in ("train", "eval") and row["scale"] not in inside):
                 self._add("B", name, of_row[row["row"]])
                 self.drifting.setdefault("B", []).append(row["row"])
             if part == "T" or row["control"]:

@@ -94,7 +94,7 @@ def test_no_image_is_compared_with_itself_or_a_template_that_holds_it(scale: str
         assert not searches.best.any(), group
 
 
-def test_evaluation_at_the_small_scale_does_not_see_identities_of_the_large_one() -> None:
+def test_evaluation_at_the_small_scale_sees_identities_of_the_large_one_as_bystanders_only() -> None:
     table = partitions()
     units, rows = random_units(table, 1)
     outside = table["scale"][rows] == "S2"
@@ -103,7 +103,9 @@ def test_evaluation_at_the_small_scale_does_not_see_identities_of_the_large_one(
     moved[outside] = random_units(table, 2)[0][outside]
     before, after = (keyed(measure(compared(table, u, rows, "S1"), TARGETS, None).results) for u in (units, moved))
     for key in before:
-        assert before[key] == pytest.approx(after[key], nan_ok=True), key
+        if key[1] != "B":
+            assert before[key] == pytest.approx(after[key], nan_ok=True), key
+    assert before["1:1", "B", 0.01, "TMR"] != after["1:1", "B", 0.01, "TMR"]
     large = [keyed(measure(compared(table, u, rows, "S2"), TARGETS, None).results) for u in (units, moved)]
     assert large[0]["1:1", "Ftr-Ftr", 0.1, "TMR"] != large[1]["1:1", "Ftr-Ftr", 0.1, "TMR"]
 

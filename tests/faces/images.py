@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from damnatio.faces.base import Faces, FaceSource, collect
+from damnatio.faces.base import Faces, FaceSource
+from damnatio.faces.collecting import collect
 from damnatio.support.tables import Table
 
 SIZE = 16

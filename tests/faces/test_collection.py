@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from damnatio.captures import find_captures
-from damnatio.faces.base import Faces, collect
+from damnatio.faces.base import Faces
+from damnatio.faces.collecting import collect
 from damnatio.faces.collection import Collection
 from damnatio.support.errors import DamnatioError
 from damnatio.support.tables import Table

@@ -74,7 +74,7 @@ def test_what_is_no_source_is_reported(tmp_path: Path, path: str, words: str) ->
 
 def test_recipes_are_no_sources(tmp_path: Path) -> None:
     made(tmp_path, "my.yaml", "other")
-    assert not any(is_source(name) for name in (tmp_path / "my.yaml", tmp_path / "other", "demo", "s1-iresnet34"))
+    assert not any(is_source(name) for name in (tmp_path / "my.yaml", tmp_path / "other", "demo", "paper-table-5"))
 
 
 def test_every_source_on_disk_is_recognised_by_its_path() -> None:

@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from damnatio.faces import base
-from damnatio.faces.base import Faces, UnreadableError, collect
+from damnatio.faces import collecting
+from damnatio.faces.base import Faces, UnreadableError
+from damnatio.faces.collecting import collect
 from damnatio.faces.decoding import decode
 from damnatio.faces.folder import Folder
 from damnatio.support.errors import DamnatioError
@@ -366,7 +367,7 @@ def mixed(root: Path) -> Path:
 def test_rows_of_pixels_are_those_of_the_table(
     tmp_path: Path, cache_gb: float, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(base, "CHUNK", chunk)
+    monkeypatch.setattr(collecting, "CHUNK", chunk)
     root = mixed(tmp_path / "faces")
     faces, skipped, summary = collected(root, tmp_path / "out", cache_gb=cache_gb)
     assert (tmp_path / "out" / "pixels.npy").exists() == (cache_gb > 0)
@@ -374,7 +375,8 @@ def test_rows_of_pixels_are_those_of_the_table(
     read = faces.read(np.arange(10))
     assert read.shape == (10, SIZE, SIZE, 3)
     assert read.dtype == np.uint8
-    assert summary["pixels_sha256"] == hashlib.sha256(read.tobytes()).hexdigest(), "with a cache and without"
+    hashes = [hashlib.sha256(image.tobytes()).digest() for image in read]
+    assert summary["pixels_sha256"] == hashlib.sha256(b"".join(hashes)).hexdigest(), "with a cache and without"
     for name, image in zip(faces.table["image"], read, strict=True):
         assert np.array_equal(image, np.asarray(Image.open(root / name))), name
     backwards = faces.read(np.array([9, 3, 3, 0]))
@@ -394,7 +396,7 @@ def test_read_pixels_belong_to_the_reader(tmp_path: Path) -> None:
 def test_pixels_of_an_interrupted_call_are_never_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The disk ran full while the cache was written; the next call does without the cache, in the same folder."""
     root, out = mixed(tmp_path / "faces"), tmp_path / "out"
-    monkeypatch.setattr(base, "CHUNK", 4)
+    monkeypatch.setattr(collecting, "CHUNK", 4)
     read = Folder.read
 
     def stop(self: Folder, rows: Table) -> Any:

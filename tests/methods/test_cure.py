@@ -1,22 +1,15 @@
-"""CURE as reconstructed: its terms, its farthest map and what it refuses."""
+"""CURE as reconstructed: its terms, and what it refuses."""
 
 import math
 
-import numpy as np
 import pytest
 import torch
 from torch.nn import functional as F
 
 from damnatio.methods.base import Context, RetainBatch
-from damnatio.methods.cure import Cure, farthest
+from damnatio.methods.cure import Cure
 from damnatio.support.errors import DamnatioError
 from tests.methods.world import batch_of, method_named
-
-
-def test_the_farthest_cluster_is_never_the_cluster_itself() -> None:
-    centroids = np.array([[0.0, 0.0], [1.0, 0.0], [5.0, 0.0], [5.0, 0.0]])
-    assert farthest(centroids).tolist() == [2, 2, 0, 0]
-    assert farthest(np.zeros((3, 2))).tolist() == [1, 0, 0]
 
 
 def test_the_forget_term_is_repulsion_plus_contrast_by_loops() -> None:

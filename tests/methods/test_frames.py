@@ -1,37 +1,106 @@
 """Frames: the greedy rule restated naively, and the inner products that the closed form promises."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from torch.nn import functional as F
 
+from damnatio.methods import frames
 from damnatio.methods.frames import ClosedFrame, greedy_frame
 from damnatio.support.errors import DamnatioError
 
 
-def test_the_greedy_frame_is_the_greedy_choice() -> None:
-    others = F.normalize(torch.randn(20, 8, generator=torch.Generator().manual_seed(0)), dim=1)
-    frame = greedy_frame(6, others, candidates=40, seed=5)
-    pool = F.normalize(torch.randn(46, 8, generator=torch.Generator().manual_seed(5)), dim=1)
+def drawn(target: int, candidates: int, dim: int, seed: int) -> torch.Tensor:
+    """The candidates of a target, by itself."""
+    normal = np.random.default_rng([seed, 12, target]).standard_normal((candidates, dim), dtype=np.float32)
+    return F.normalize(torch.from_numpy(normal), dim=1)
+
+
+def unit(count: int, dim: int, seed: int = 0) -> torch.Tensor:
+    return F.normalize(torch.randn(count, dim, generator=torch.Generator().manual_seed(seed)), dim=1)
+
+
+@pytest.mark.parametrize("held", [1, 40, 120, 65_536])
+def test_the_greedy_frame_is_the_greedy_choice(held: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each target by loops over all that was there before it, with blocks of one, three and all targets."""
+    monkeypatch.setattr(frames, "DRAWN", held)
+    monkeypatch.setattr(frames, "ROWS", 30)
+    monkeypatch.setattr(frames, "COLUMNS", 7)
+    others = unit(20, 8)
+    frame = greedy_frame(7, others, candidates=40, seed=5)
     placed: list[torch.Tensor] = []
-    for target in frame:
+    for i, target in enumerate(frame):
+        pool = drawn(i, 40, 8, 5)
         worst = [max(float(c.double() @ other.double()) for other in [*others, *placed]) for c in pool]
-        free = [i for i, c in enumerate(pool) if not any(torch.equal(c, p) for p in placed)]
-        (chosen,) = [i for i in free if torch.equal(pool[i], target)]
-        assert worst[chosen] <= min(worst[i] for i in free) + 1e-6, "the best up to the rounding of a cosine"
+        (chosen,) = [k for k, c in enumerate(pool) if torch.equal(c, target)]
+        assert worst[chosen] <= min(worst) + 1e-6, "the best up to the rounding of a cosine"
         placed.append(target)
 
 
+def test_class_vectors_may_come_in_blocks() -> None:
+    others = unit(50, 16)
+    assert torch.equal(greedy_frame(9, iter(torch.split(others, 20)), 30, 1), greedy_frame(9, others, 30, 1))
+    assert torch.equal(greedy_frame(9, others[:0], 30, 1)[0], drawn(0, 30, 16, 1)[0]), "nothing to keep away from yet"
+
+
 def test_the_greedy_frame_is_unit_reproducible_and_less_coherent_than_chance() -> None:
-    others = F.normalize(torch.randn(50, 64, generator=torch.Generator().manual_seed(0)), dim=1)
-    frame, again, other = (greedy_frame(40, others, 2000, seed) for seed in (1, 1, 2))
+    others = unit(50, 64)
+    frame, again, other = (greedy_frame(40, others, 200, seed) for seed in (1, 1, 2))
     assert torch.equal(frame, again)
     assert not torch.equal(frame, other)
     assert torch.allclose(frame.norm(dim=1), torch.ones(40))
-    chance = F.normalize(torch.randn(40, 64, generator=torch.Generator().manual_seed(9)), dim=1)
-    assert (frame @ others.T).max() < 0.8 * (chance @ others.T).max()
+    assert (frame @ others.T).max() < 0.8 * (unit(40, 64, 9) @ others.T).max()
+
+
+def highest(frame: torch.Tensor, others: torch.Tensor) -> float:
+    """The mean over the targets of their highest cosine to all others."""
+    cosines = frame @ torch.cat([others, frame]).T
+    cosines[:, len(others) :].fill_diagonal_(-1)
+    return float(cosines.amax(dim=1).mean())
+
+
+def test_fresh_candidates_serve_the_last_targets_as_the_first() -> None:
+    """A pool that 86 % of is used up leaves the last targets what nobody wanted: hardly better than random."""
+    others = unit(300, 64)
+    count = 200
+    shared = list(unit(round(count / 0.86), 64, 3))
+    used: list[torch.Tensor] = []
+    for _ in range(count):
+        worst = (torch.stack(shared) @ torch.stack([*others, *used]).T).amax(dim=1)
+        used.append(shared.pop(int(worst.argmin())))
+    fresh, pool, random = (
+        highest(frame, others) for frame in (greedy_frame(count, others, 64, 1), torch.stack(used), unit(count, 64, 4))
+    )
+    assert random - pool < 0.25 * (random - fresh)
+
+
+def test_a_frame_that_was_stopped_goes_on_to_the_same_targets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frames, "DRAWN", 100)  # blocks of five targets
+    others = unit(40, 16)
+    whole = greedy_frame(23, others, 20, 3)
+    asked: list[int] = []
+    draw = frames._drawn
+
+    def until(stop: int) -> Callable[..., torch.Tensor]:
+        def drawing(targets: slice, *rest: int) -> torch.Tensor:
+            if targets.start == stop:
+                raise KeyboardInterrupt
+            asked.append(targets.start)
+            return draw(targets, *rest)
+
+        return drawing
+
+    monkeypatch.setattr(frames, "_drawn", until(15))
+    with pytest.raises(KeyboardInterrupt):
+        greedy_frame(23, others, 20, 3, tmp_path)
+    monkeypatch.setattr(frames, "_drawn", until(-1))
+    asked.clear()
+    assert torch.equal(greedy_frame(23, others, 20, 3, tmp_path), whole)
+    assert asked == [15, 20], "finished blocks are not computed again"
+    assert torch.equal(greedy_frame(23, others, 21, 3, tmp_path)[0], greedy_frame(1, others, 21, 3)[0])
 
 
 @pytest.mark.parametrize(

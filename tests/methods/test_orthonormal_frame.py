@@ -1,10 +1,13 @@
 """OF against its definition, its zero, and the frame against the greedy rule restated naively."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from torch.nn import functional as F
 
 from damnatio.heads.base import Head
+from damnatio.methods import frames
 from damnatio.methods.base import Context, ForgetBatch
 from damnatio.methods.orthonormal_frame import OrthonormalFrame
 from damnatio.support.errors import DamnatioError
@@ -59,6 +62,17 @@ def test_either_frame_gives_each_image_a_target_of_its_own(frame: str) -> None:
     assert off.max() < 0.75
     assert torch.allclose(targets.norm(dim=1), torch.ones(5, dtype=torch.float64), atol=1e-6)
     assert len(method.targets) == (5 if frame == "greedy" else 0), "the closed form stores nothing"
+
+
+def test_a_frame_of_several_blocks_is_kept_in_the_folder_of_the_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frames, "DRAWN", 512)  # two targets per block
+    batch = batch_of([3, 2], dim=16, seed=2)
+    method, head = method_named("OF", batch)
+    method.prepare(Context(method.forget, head, 3, lambda: batch.unit, lambda: batch.unit, tmp_path))
+    kept = sorted(path.name for path in (tmp_path / "pieces").iterdir())
+    assert kept == [f"targets-{part}-of-256.safetensors" for part in ("0-2", "2-4", "4-5")]
 
 
 def test_more_images_than_the_closed_frame_has_targets_are_refused() -> None:

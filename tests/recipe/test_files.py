@@ -555,18 +555,54 @@ def test_pool_of_a_collection_with_a_slash_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", [path.stem for path in sorted(configs().glob("*.yaml"))])
 def test_the_source_of_any_recipe_can_be_changed(name: str) -> None:
+    common = {"cache_gb"} & load(name).faces.model_fields_set
     of_records = load(name, ["faces.source=recordio", "faces.path=/data/train.rec"]).faces
-    assert of_records.model_dump(exclude_unset=True) == {
+    assert of_records.model_dump(exclude_unset=True, exclude=common) == {
         "source": "recordio",
         "path": Path("/data/train.rec"),
         "size": load(name).faces.size,
     }
     of_folder = load(name, ["faces.root=/data/faces", "faces.source=folder", "faces.size=64"]).faces
-    assert of_folder.model_dump(exclude_unset=True) == {"source": "folder", "root": Path("/data/faces"), "size": 64}
+    wanted = {"source": "folder", "root": Path("/data/faces"), "size": 64}
+    assert of_folder.model_dump(exclude_unset=True, exclude=common) == wanted
+
+
+@pytest.mark.parametrize(
+    ("source", "place", "key"),
+    [
+        ("recordio", "train.rec", "path"),
+        ("manifest", "faces.csv", "path"),
+        ("webdataset", "shards/train-*.tar", "path"),
+        ("pairs_bin", "lfw.bin", "path"),
+        ("folder", "faces", "root"),
+    ],
+)
+def test_root_and_path_are_one_word_for_the_place_of_a_source(source: str, place: str, key: str) -> None:
+    """Whoever puts a train.rec in place of a folder need not know that its key has another name."""
+    for said in ("root", "path"):
+        faces = load("demo", [f"faces.source={source}", f"faces.{said}={place}"]).faces
+        assert getattr(faces, key) == Path(place)
+
+
+def test_root_and_path_of_a_manifest_stay_two_things() -> None:
+    faces: Any = load("demo", ["faces.source=manifest", "faces.path=faces.csv", "faces.root=/data"]).faces
+    assert (faces.path, faces.root) == (Path("faces.csv"), Path("/data"))
+
+
+def test_faces_are_named_by_their_path_alone(tmp_path: Path) -> None:
+    """The source is the one that `damnatio faces PATH` finds; what holds for every source stays."""
+    (tmp_path / "train.rec").touch()
+    (tmp_path / "people").mkdir()
+    of_records: Any = load("demo", [f"faces={tmp_path / 'train.rec'}", "faces.resize=true"]).faces
+    assert (of_records.source, of_records.path) == ("recordio", tmp_path / "train.rec")
+    assert (of_records.size, of_records.resize) == (32, True)
+    of_folder: Any = load("paper-tables-3-4", [f"faces={tmp_path / 'people'}"]).faces
+    assert (of_folder.source, of_folder.root, of_folder.cache_gb) == ("folder", tmp_path / "people", 0)
+    assert told("demo", "faces=/nowhere/train.rec") == "There is nothing at /nowhere/train.rec."
 
 
 def test_a_key_that_means_another_thing_in_the_new_source_is_left_behind() -> None:
-    faces = load("s1-iresnet34", ["faces.source=manifest", "faces.path=list.csv"]).faces
+    faces = load("lfw-mobilefacenet", ["faces.source=manifest", "faces.path=list.csv"]).faces
     assert "root" not in faces.model_fields_set
 
 

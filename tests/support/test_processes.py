@@ -34,6 +34,7 @@ found = {
     "from_main": processes.from_main(lambda: f"written by {processes.rank()}"),
     "from_all": processes.from_all(processes.rank() * 10),
     "joined": processes.joined(np.arange(5)[share]).tolist(),
+    "alone": processes.from_main(lambda: [processes.size(), processes.from_all("a"), processes.from_main(lambda: 7)]),
     "error": error,
 }
 open(f"{sys.argv[1]}/{processes.rank()}.json", "w").write(json.dumps(found))
@@ -68,4 +69,5 @@ def test_two_processes_share_and_agree(tmp_path: Path) -> None:
         assert found["from_main"] == "written by 0"
         assert found["from_all"] == [0, 10]
         assert found["joined"] == [0, 1, 2, 3, 4]
+        assert found["alone"] == [1, ["a"], 7], "what shares its work does not wait for others in `from_main`"
         assert found["error"] == "The main process could not."

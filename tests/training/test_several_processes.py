@@ -36,22 +36,18 @@ def two(*words: str) -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Each job by one process (`one`) and by two (`two`); some stopped by one and ended by two, and the reverse."""
+    """Each job by one process (`one`) and by two (`two`); some stopped by one and ended by two, and the reverse. In one
+    job the main process of two cannot write its checkpoint: both must notice."""
     root = tmp_path_factory.mktemp("jobs")
     before = torch.get_default_dtype()
     try:
         train(JOBS, root / "one")
         train(RESUMED, root / "one-two", stops_at=3)
         two(
-            str(root / "two"),
-            *JOBS,
-            "then",
-            str(root / "one-two"),
-            *RESUMED,
-            "then",
-            str(root / "two-one"),
-            "stop",
-            *RESUMED,
+            *(str(root / "broken"), "break", "f* cosface", "then"),  # first: what comes after must not suffer
+            *(str(root / "two"), *JOBS, "then"),
+            *(str(root / "one-two"), *RESUMED, "then"),
+            *(str(root / "two-one"), "stop", *RESUMED),
         )
         shutil.copytree(root / "two-one", root / "stopped")
         train(RESUMED, root / "two-one")
@@ -65,7 +61,7 @@ def _same(ours: Path, theirs: Path) -> None:
     ones, others = load_file(ours), load_file(theirs)
     assert ones.keys() == others.keys()
     for name in ones.keys() - {"rng"}:
-        torch.testing.assert_close(ones[name], others[name], rtol=1e-6, atol=1e-7, msg=lambda m, n=name: f"{n}: {m}")
+        assert torch.allclose(ones[name], others[name], rtol=1e-6, atol=1e-7), name
 
 
 @pytest.mark.parametrize("name", JOBS)

@@ -96,12 +96,11 @@ def _compare(options: argparse.Namespace, chosen: "list[Stored]") -> int:
             scores=options.scores / model.name if options.scores else None,
         )
         found = table_of(Result, measured.results)
-        lines = [
-            f"{file}: {line}" for file, table in _results(options.run, model) for line in differences(found, table)
-        ]
+        lines = [f"{file}: {line}" for file, table in _results(model) for line in differences(found, table)]
         total, different = total + len(found), different + len(lines)
         verdict = f"{len(lines)} differ" if lines else "all as stored"
-        print(f"{model.scale} {model.variant:<12} {len(found):>5} numbers, {verdict}", flush=True)
+        whose = f"{model.experiment} {model.scale}".strip()
+        print(f"{whose} {model.variant:<12} {len(found):>5} numbers, {verdict}", flush=True)
         for line in lines[:LISTED]:
             print(f"  {line}")
         if len(lines) > LISTED:
@@ -112,16 +111,16 @@ def _compare(options: argparse.Namespace, chosen: "list[Stored]") -> int:
     return 1 if different else 0
 
 
-def _results(run: Path, model: "Stored") -> "list[tuple[Path, Table]]":
+def _results(model: "Stored") -> "list[tuple[Path, Table]]":
     """The numbers of a model in a run: the results of its evaluation, and the rows of the report, which people read."""
     from damnatio.reporting.report import RESULTS, read_report
     from damnatio.support.tables import Table
 
     tables = [(model.folder / "results.parquet", Table.read(model.folder / "results.parquet"))]
-    if model.reported:
-        table, _ = read_report(run / "report")
+    if model.report:
+        table, _ = read_report(model.report)
         mine = (table["scale"] == model.scale) & (table["method"] == model.variant)
-        tables.append((run / "report" / RESULTS, table.where(mine)))
+        tables.append((model.report / RESULTS, table.where(mine)))
     return tables
 
 

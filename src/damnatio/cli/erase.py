@@ -56,12 +56,13 @@ def _erase(options: argparse.Namespace) -> int:
     if options.list:
         return _list(options)
     from damnatio.erasure.erase import erase
+    from damnatio.erasure.request import Request
 
-    done = erase(
-        options.model,
-        options.people,
-        options.retain,
+    request = Request(
+        model=options.model,
         out=options.out,
+        people=options.people,
+        retain=options.retain,
         method=_method(options),
         gallery=options.gallery,
         bystanders=options.bystanders,
@@ -74,8 +75,8 @@ def _erase(options: argparse.Namespace) -> int:
         freeze=options.freeze,
         resize=options.resize,
         overrides=options.set,
-        say=say,
     )
+    done = erase(request, say)
     if done.recipe is not None and done.report is not None:
         show_report(done.recipe, done.report)
     for file in done.files:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from damnatio.cli import audit, erase, listing, models, runs, stages
+from damnatio.cli import audit, erase, listing, models, planning, runs, stages
 from damnatio.cli.showing import speaks
 from damnatio.cli.streams import harden
 from damnatio.support.errors import DamnatioError
@@ -19,6 +19,7 @@ examples:
   damnatio demo                                       the whole experiment on rendered faces
   damnatio run configs/demo.yaml --set seed=2         a recipe, with one setting changed
   damnatio run my.yaml --set faces.source=folder --set faces.root=~/faces
+  damnatio plan paper-table-5 --device a100 --gpus 4  what it will take, before anything runs
   damnatio run my.yaml --on gpus                      a task on each GPU; --help says more
   damnatio status runs/my                             done, running, failed, waiting, time left
   damnatio train demo                                 one stage, on what the earlier ones left
@@ -27,6 +28,7 @@ examples:
   damnatio erase model.onnx ~/people                  erase people from a model in service
   damnatio recheck runs/demo                          every number again, from the stored embeddings
   damnatio findings runs/demo                         the paper's findings, judged on a run
+  damnatio join runs/a runs/b --out both              several finished runs in one report
   damnatio benchmark MODEL ~/lfw                      ten-fold accuracy, retrieval and CMC of one model
   damnatio check backbone.pth ~/faces                 is the model fed RGB or BGR?
   damnatio export runs/my/5-forget/S1-OF-1a2b3c4d f.onnx
@@ -59,7 +61,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="store_true", help="print the version and exit")
     top.set_defaults(act=None, resumes=False)
     verbs = top.add_subparsers(dest="verb", metavar="VERB")
-    for family in (runs, stages, erase, audit, models, listing):
+    for family in (runs, planning, stages, erase, audit, models, listing):
         family.add(verbs)
     return top
 

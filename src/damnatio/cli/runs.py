@@ -99,14 +99,14 @@ def in_run(options: argparse.Namespace) -> "Iterator[tuple[dict[str, Pipeline], 
         data = names_faces(source)
     if not getattr(options, "task", None):
         say(f"damnatio {options.verb}: {'' if data else 'recipe '}{source}")  # torch takes seconds to import
-    from damnatio.pipeline import Pipeline
     from damnatio.recipe.experiments import experiments
     from damnatio.recipe.files import load, of_faces
+    from damnatio.running.elsewhere import pipeline_of
     from damnatio.running.walking import Walk
 
     recipe = of_faces(source, options.set) if data else load(source, options.set)
     with Walk(options.run or Path("runs") / recipe.name, say=say) as walk:
-        yield {name: Pipeline(one, walk) for name, one in experiments(recipe).items()}, walk
+        yield {name: pipeline_of(one, walk) for name, one in experiments(recipe).items()}, walk
 
 
 def _run(options: argparse.Namespace) -> int:

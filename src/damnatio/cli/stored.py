@@ -10,6 +10,7 @@ from damnatio.evaluation.measuring import ORIGINAL
 from damnatio.evaluation.rechecking import Setup
 from damnatio.partitions import FILE as PARTITIONS
 from damnatio.recipe.schema import EvaluateSettings
+from damnatio.running.joint import reports_of
 from damnatio.support.errors import DamnatioError
 from damnatio.support.manifests import MANIFEST, manifest_of
 from damnatio.workspace import Output
@@ -26,12 +27,17 @@ class Stored:
     original: Path | None
     """the embeddings of f*, for an altered model"""
     folder: Path
-    reported: bool
-    """whether the report of the run shows it"""
+    report: Path | None
+    """the folder of the run's report that shows it"""
+
+    @property
+    def experiment(self) -> str:
+        """The name of its experiment and seed; empty in a plain run."""
+        return self.report.name.removeprefix("report").removeprefix("-") if self.report else ""
 
     @property
     def name(self) -> str:
-        return f"{self.scale}-{self.variant}"
+        return "-".join(part for part in (self.experiment, self.scale, self.variant) if part)
 
 
 def stored_evaluations(run: Path) -> list[Stored]:
@@ -50,14 +56,19 @@ def stored_evaluations(run: Path) -> list[Stored]:
 
 
 def _found(run: Path, evaluations: list[Output]) -> list[Stored]:
-    shown = manifest_of(run / "report").get("inputs", {})
-    reported = {name: output for name in shown if (output := _find(evaluations, shown[name]))}
-    chosen = list(reported.values()) or sorted(evaluations, key=lambda output: output.manifest["made"]["finished"])
-    found = [_stored(run, evaluations, output, reported=bool(reported)) for output in chosen]
-    return sorted(found, key=lambda model: (model.scale, model.variant != ORIGINAL)) if reported else found
+    found: list[Stored] = []
+    for report in reports_of(run).values():  # one, or one per experiment
+        shown = manifest_of(report).get("inputs", {})
+        outputs = [output for name in shown if (output := _find(evaluations, shown[name]))]
+        models = [_stored(run, evaluations, output, report) for output in outputs]
+        found += sorted(models, key=lambda model: (model.scale, model.variant != ORIGINAL))
+    if found:
+        return found
+    latest_last = sorted(evaluations, key=lambda output: output.manifest["made"]["finished"])
+    return [_stored(run, evaluations, output, None) for output in latest_last]
 
 
-def _stored(run: Path, evaluations: list[Output], output: Output, *, reported: bool) -> Stored:
+def _stored(run: Path, evaluations: list[Output], output: Output, report: Path | None) -> Stored:
     manifest = output.manifest
     settings, inputs = manifest["settings"], manifest["inputs"]
     original = None
@@ -78,7 +89,7 @@ def _stored(run: Path, evaluations: list[Output], output: Output, *, reported: b
         embeddings=_file(run, "6-embed", inputs["embeddings"], output) / EMBEDDINGS,
         original=original,
         folder=output.path,
-        reported=reported,
+        report=report,
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from damnatio.erasure.record import Line, Record
-from damnatio.erasure.request import GATE_AND_SCATTER, GOAL, STRANGERS, Request, check, need_free
+from damnatio.erasure.request import GATE_AND_SCATTER, Request, check, need_free
 from damnatio.models.gate import Gate, ungated
 from damnatio.models.importing import import_model
 from damnatio.recipe.files import model_settings
@@ -39,58 +39,16 @@ class Erased:
         return self.record.people
 
 
-def erase(
-    model: Path,
-    people: Path | None = None,
-    retain: Path | None = None,
-    *,
-    out: Path,
-    method: str = GATE_AND_SCATTER,
-    gallery: Path | None = None,
-    bystanders: Path | None = None,
-    development: Path | None = None,
-    test: Path | None = None,
-    strangers: float = STRANGERS,
-    goal: float = GOAL,
-    restore: Sequence[str] = (),
-    keep_work: bool = False,
-    freeze: str = "",
-    resize: bool = False,
-    overrides: Sequence[str] = (),
-    say: Say = print,
-) -> Erased:
-    """Forget the people, look at the written model, and record in `out` what was done; or restore people.
-
-    `freeze` is the last cut point that stays as it is where the network is trained; unset: the usual one on a
-    processor and none on a GPU; `none`: all of the network is trained.
-    """
-    request = Request(
-        model=model,
-        out=out,
-        people=people,
-        retain=retain,
-        method=method,
-        gallery=gallery,
-        bystanders=bystanders,
-        development=development,
-        test=test,
-        strangers=strangers,
-        goal=goal,
-        restore=tuple(restore),
-        keep_work=keep_work,
-        freeze=freeze,
-        resize=resize,
-        overrides=overrides,
-    )
-    settings = model_settings(
-        model, [override for override in overrides if override.startswith(("model.", "plugins="))]
-    )
+def erase(request: Request, say: Say = print) -> Erased:
+    """Forget the people, look at the written model, and record in `out` what was done; or restore people."""
+    own = [override for override in request.overrides if override.startswith(("model.", "plugins="))]
+    settings = model_settings(request.model, own)
     check(request)
     need_free(request)
     network, card = import_model(settings)
     if request.restore:
         from damnatio.erasure.restoring import restore as carry_out
-    elif method == GATE_AND_SCATTER:
+    elif request.method == GATE_AND_SCATTER:
         from damnatio.erasure.gated import erase_by_gate as carry_out
     else:
         from damnatio.erasure.trained import erase_by_training as carry_out

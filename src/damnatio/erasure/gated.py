@@ -13,9 +13,9 @@ from damnatio.erasure.gating import Plan, near, plan
 from damnatio.erasure.lines import lines_of, outcome
 from damnatio.erasure.lines import planned as plan_lines
 from damnatio.erasure.measuring import pipeline_of, recipe_of
-from damnatio.erasure.people import Crowd, FacesOf, read_people, read_strangers, together
+from damnatio.erasure.people import Crowd, FacesOf, read_others, read_people, together
 from damnatio.erasure.record import verdict_of
-from damnatio.erasure.request import BYSTANDERS, RETAIN, Request
+from damnatio.erasure.request import Request
 from damnatio.erasure.verifying import verify
 from damnatio.methods.base import method_settings
 from damnatio.methods.gate_and_scatter import GateAndScatter
@@ -54,7 +54,7 @@ def erase_by_gate(
     assert request.people is not None
     faces = FacesOf(request.people, card.size, request.resize)
     people = read_people(faces, embedder, recipe.captures.threshold)
-    others, crowds = _others(request, card, embedder)
+    others, crowds = read_others(request, card.size, embedder)
     gallery = read_gallery(request.gallery, card.dim) if request.gallery else None
     method = GateAndScatter(method_settings(recipe, request.method))
 
@@ -97,16 +97,6 @@ def erase_by_gate(
         for line in outcome(lines):
             say(line)
         return delivery.deliver(record, reported)
-
-
-def _others(request: Request, card: Card, embedder: Embedder) -> tuple[FacesOf | None, list[Crowd]]:
-    """The source of RETAIN, and the photographs of strangers that are looked at."""
-    found = {
-        pool: FacesOf(path, card.size, request.resize)
-        for pool, path in request.sources().items()
-        if pool in (RETAIN, BYSTANDERS)
-    }
-    return found.get(RETAIN), [read_strangers(faces, pool, embedder) for pool, faces in found.items()]
 
 
 def _say_plan(planned: Plan, request: Request, say: Callable[[str], None]) -> None:

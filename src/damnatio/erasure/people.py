@@ -10,10 +10,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from damnatio.captures import instances_of, medoids, pixel_distances
+from damnatio.captures import instances_of, medoids
 from damnatio.erasure.embedder import Embedder, units_of
+from damnatio.erasure.request import BYSTANDERS, RETAIN, Request
 from damnatio.faces import SOURCES, detect
 from damnatio.faces.base import FaceSource, Images, UnreadableError
+from damnatio.faces.distances import pixel_distances
 from damnatio.methods.strangers import EACH, MOST, Strangers, Units
 from damnatio.support.errors import DamnatioError
 from damnatio.support.progress import progress
@@ -186,6 +188,16 @@ def read_strangers(faces: FacesOf, pool: str, embedder: Embedder) -> Crowd:
             f"{EACH} of each of at most {MOST:,} people, taken evenly, and all of those who look alike."
         )
     return Crowd(faces, pool, kept, units, cut)
+
+
+def read_others(request: Request, size: int, embedder: Embedder) -> tuple[FacesOf | None, list[Crowd]]:
+    """The source of RETAIN, and the photographs of strangers that are looked at: of RETAIN and of the bystanders."""
+    found = {
+        pool: FacesOf(path, size, request.resize)
+        for pool, path in request.sources().items()
+        if pool in (RETAIN, BYSTANDERS)
+    }
+    return found.get(RETAIN), [read_strangers(faces, pool, embedder) for pool, faces in found.items()]
 
 
 def _embedded(

@@ -35,6 +35,8 @@ class Request:
     restore: Sequence[str] = ()
     keep_work: bool = False
     freeze: str = ""
+    """the last cut point that stays as it is where the network is trained; unset: the usual one on a processor and none
+    on a GPU; `none`: all of the network is trained"""
     resize: bool = False
     overrides: Sequence[str] = ()
 

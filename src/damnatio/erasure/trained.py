@@ -16,9 +16,9 @@ from damnatio.erasure.erase import Erased
 from damnatio.erasure.gating import Plan, plan, why_unusable
 from damnatio.erasure.lines import outcome
 from damnatio.erasure.measuring import SCALE, pipeline_of, recipe_of
-from damnatio.erasure.people import FacesOf, Person, read_people, read_strangers, together
+from damnatio.erasure.people import FacesOf, Person, read_others, read_people, together
 from damnatio.erasure.record import Line, Pairs, Unusable, Verdict, verdict_of
-from damnatio.erasure.request import BYSTANDERS, GATE_AND_SCATTER, PEOPLE, RETAIN, Request
+from damnatio.erasure.request import GATE_AND_SCATTER, PEOPLE, Request
 from damnatio.evaluation.measuring import ORIGINAL
 from damnatio.methods.base import method_settings
 from damnatio.methods.gate_and_scatter import GateAndScatter
@@ -93,10 +93,7 @@ def _looked_at(request: Request, model: nn.Module, card: Card, threads: int, thr
     embedder = Embedder.of(model, card, threads)
     assert request.people is not None
     people = read_people(FacesOf(request.people, card.size, request.resize), embedder, threshold)
-    sources = {pool: path for pool, path in request.sources().items() if pool in (RETAIN, BYSTANDERS)}
-    crowds = [
-        read_strangers(FacesOf(path, card.size, request.resize), pool, embedder) for pool, path in sources.items()
-    ]
+    _, crowds = read_others(request, card.size, embedder)
     strangers = together([crowd.strangers for crowd in crowds])
     planned = plan(
         GateAndScatter(chosen),

@@ -97,7 +97,7 @@ def _drifting(sets: Sets) -> dict[str, Mask]:
     groups = {
         "R": members.has(RETAIN) & members.table["control"].astype(bool),
         "T": members.has(TEST),
-        "B": members.bystanders(),
+        "B": members.bystanders(sets.scale),
         "F": train | evaluated,
         "Ftr": train,
         "Fev": evaluated,

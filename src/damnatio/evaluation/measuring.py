@@ -24,6 +24,7 @@ from damnatio.evaluation.thresholds import Threshold, Thresholds
 from damnatio.metrics.distributions import Sample, wasserstein1
 from damnatio.metrics.identification import identification_curve
 from damnatio.metrics.verification import acceptance_curve, equal_error_rate
+from damnatio.support import processes
 from damnatio.support.arrays import write_arrays
 from damnatio.support.files import write_atomically
 from damnatio.support.manifests import checked
@@ -188,7 +189,11 @@ def table_of(kind: type[Result] | type[CurvePoint], records: Sequence[Result] | 
 
 
 def write(found: Measured, folder: Path) -> None:
-    """The results, and what figures and the models made from this one need of its scores."""
+    """The results, and what figures and the models made from this one need of its scores. The main process writes."""
+    processes.from_main(lambda: _write(found, folder))
+
+
+def _write(found: Measured, folder: Path) -> None:
     table_of(Result, found.results).write(folder / "results.parquet")
     write_atomically(folder / "warnings.json", json.dumps(found.warnings, indent=1) + "\n")
     samples = {("mated", group): sample for group, sample in found.mated.items()}

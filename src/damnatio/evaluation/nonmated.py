@@ -28,6 +28,7 @@ from damnatio.evaluation.scanning import (
 )
 from damnatio.evaluation.thinning import Thinned
 from damnatio.metrics.distributions import BINS, Sample, bins_of
+from damnatio.support import processes
 from damnatio.support.progress import progress
 from damnatio.support.tables import Codes
 
@@ -177,7 +178,8 @@ class Held(_InMemory):
 
 
 class Streamed(NonMated):
-    """All pairs, tile by tile in float64, which is exact here. Memory: the bins, and one tile per thread."""
+    """All pairs, tile by tile in float64, which is exact here. Memory: the bins, and one tile per thread. Each process
+    does its share of the tiles, and all processes get the sums."""
 
     def __init__(self, pairing: Pairing[Vectors]) -> None:
         super().__init__(pairing, pairing.count)
@@ -191,7 +193,7 @@ class Streamed(NonMated):
 
     def spread(self, thresholds: Sequence[float] = (), lowest: float = np.inf, title: str = "") -> Spread:
         sides = first, second = self.pairing.in_order()
-        tiles = self.pairing.tiles()
+        tiles = self.pairing.tiles()[processes.rank() :: processes.size()]
         bins, kept, lock = torch.zeros(BINS, dtype=torch.int64), Thinned(), threading.Lock()
         accepted = dict.fromkeys(thresholds, 0)
         with progress(title, len(tiles) if title else 0, "tiles") as advance, one_thread_each(workers()) as each:
@@ -214,4 +216,7 @@ class Streamed(NonMated):
                     advance(1)
 
             each(work, tiles)
-        return Spread(Sample.of_bins(bins.numpy()), accepted, self.listed(kept))
+        parts = zip(*processes.from_all((bins.numpy(), list(accepted.values()), kept)), strict=True)
+        every, counts, thinned = parts
+        reached = dict(zip(accepted, np.sum(counts, axis=0).tolist(), strict=True))
+        return Spread(Sample.of_bins(np.sum(every, axis=0)), reached, self.listed(Thinned.joined(thinned)))

@@ -29,6 +29,7 @@ from damnatio.evaluation.scanning import (
     taken,
     workers,
 )
+from damnatio.support import processes
 
 TRIAL = 256
 """Probes by which each thread tries a kind of product: per probe, a tile of so many costs about as much as a whole
@@ -47,7 +48,17 @@ class Candidates:
 
 
 def top_two(probes: Units, gallery: Units, kind: Kind | None = None) -> Candidates:
-    """The two best templates of every probe, exactly. The kind is chosen by a trial on the first probes."""
+    """The two best templates of every probe, exactly. Of a long search each process does the probes of its share, and
+    all processes get all answers."""
+    if len(probes) * len(gallery) < PAIRS:
+        return _top_two(probes, gallery, kind)
+    mine = _top_two(probes[processes.share_of(len(probes))], gallery, kind)
+    arrays = zip(*processes.from_all((mine.best, mine.score, mine.second, mine.second_score)), strict=True)
+    return Candidates(*(np.concatenate(shares) for shares in arrays))
+
+
+def _top_two(probes: Units, gallery: Units, kind: Kind | None) -> Candidates:
+    """The kind is chosen by a trial on the first probes."""
     n = len(probes)
     found = Candidates(np.full(n, -1), np.full(n, -np.inf), np.full(n, -1), np.full(n, -np.inf))
     if not n or not len(gallery):

@@ -63,7 +63,7 @@ class Sets:
 
     @cached_property
     def bystanders(self) -> Named:
-        return self.chosen(self.members.bystanders())
+        return self.chosen(self.members.bystanders(self.scale))
 
     @cached_property
     def probes(self) -> dict[str, Named]:

@@ -1,5 +1,7 @@
 """A uniform share of a stream of pairs, where there are more than can be kept."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,6 +23,16 @@ class Thinned:
             self.share /= 2
             kept = self._stays(self.i, self.j)
             self.i, self.j = self.i[kept], self.j[kept]
+
+    @staticmethod
+    def joined(parts: Sequence["Thinned"]) -> "Thinned":
+        """What one stream of all pairs leaves, from what its parts left. Which pairs stay is a matter of their hashes
+        and their number, and not of the parts."""
+        whole = Thinned(parts[0].most)
+        whole.share = min(part.share for part in parts)
+        for part in parts:
+            whole.add(part.i, part.j)
+        return whole
 
     def among(self, i: Places, j: Places) -> tuple[Places, Places]:
         """The pairs that may stay. A pair that does not stay now never will, so that many threads can ask this before

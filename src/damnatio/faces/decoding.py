@@ -19,6 +19,7 @@ from damnatio.faces.base import FaceSource, UnreadableError
 from damnatio.recipe.schema import FaceSettings
 from damnatio.support.files import irregular
 from damnatio.support.tables import Table
+from damnatio.support.workers import cores
 
 ENDINGS = {".jpg", ".jpeg", ".png", ".webp", ".bmp"}
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP")
@@ -57,7 +58,7 @@ class EncodedSource(FaceSource):
 
     def read(self, rows: Table) -> list[Read]:
         wanted = rows.rows()
-        threads = min(_cores(), len(wanted))
+        threads = min(cores(), len(wanted))
         if threads < 2:
             return self._read_some(wanted)
         share = -(-len(wanted) // (4 * threads))  # one image per task would cost as much queueing as decoding
@@ -155,11 +156,6 @@ def _decode_jpeg(content: bytes) -> NDArray[np.uint8]:
 def _check_size(width: int, height: int) -> None:
     if width * height > MAX_PIXELS:
         raise UnreadableError(f"{width}x{height} is larger than any aligned crop")
-
-
-def _cores() -> int:
-    """The number of processor cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 # --- files -----------------------------------------------------------------------------------------------------------

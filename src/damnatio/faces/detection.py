@@ -19,6 +19,13 @@ def is_source(path: str | Path) -> bool:
     return place.suffix.lower() in ENDINGS or place.is_dir()
 
 
+def at_hand(settings: FaceSettings) -> bool:
+    """Whether there is anything where these faces should be; rendered faces are everywhere."""
+    said = settings.model_dump(include={"root", "path", "pools"}, exclude_none=True)
+    places = said.get("pools", {}).values() or [said[key] for key in ("path", "root") if key in said][:1]
+    return all(place.expanduser().exists() or glob.glob(str(place.expanduser())) for place in places)
+
+
 def detect(path: str | Path, **given: Any) -> FaceSettings:
     """The settings of the source at this path, and the `given` ones, such as `size`.
 

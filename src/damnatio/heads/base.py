@@ -43,8 +43,8 @@ class Head(nn.Module, ABC):
         self.margin = margin
         self.rows = slice(0, classes)
         """the rows of the class matrix that this process holds"""
-        self.sample: float | None = None
-        """the share of the class vectors that take part in a step beside those of its images (Partial FC); None: all"""
+        self.partial_fc: float | None = None
+        """the share of the class vectors that take part in a step beside those of its images; None: all"""
         self._step = 0, 0
         self.weight = nn.Parameter(torch.empty(classes, dim))  # rows x dim
         nn.init.normal_(self.weight, std=0.01)  # InsightFace's
@@ -117,9 +117,9 @@ class Head(nn.Module, ABC):
         """The rows here that take part in this step, and the place of each label among them; -1 if it is not here."""
         here = (labels >= self.rows.start) & (labels < self.rows.stop)
         places = torch.where(here, labels - self.rows.start, -1)
-        if self.sample is None or not self.training:
+        if self.partial_fc is None or not self.training:
             return self.weight, places
-        rows = drawn(self.sample, self._step, self.rows, places[here])
+        rows = drawn(self.partial_fc, self._step, self.rows, places[here])
         return self.weight[rows], torch.where(here, torch.searchsorted(rows, places.clamp_min(0)), -1)
 
 

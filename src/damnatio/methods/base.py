@@ -114,6 +114,8 @@ class Context:
     """computes f(x) of every forget-train image under the present model, in the order of `forget.images`"""
     embed_frozen: Callable[[], Tensor]
     """computes the same under f*"""
+    folder: Path | None = None
+    """where a preparation of hours keeps what is finished, as pieces (`support/pieces.py`); None: nowhere"""
 
 
 class Method(nn.Module, ABC):

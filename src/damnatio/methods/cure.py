@@ -1,19 +1,16 @@
 """CURE, a reconstruction: push forget embeddings from f*'s towards the farthest cluster, and distil the rest."""
 
-import warnings
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from pydantic import Field
-from scipy.cluster.vq import kmeans2
 from torch import Tensor
 from torch.nn import functional as F
 
 from damnatio.heads.base import Head
 from damnatio.methods import METHODS
 from damnatio.methods.base import Context, ForgetBatch, ForgetSet, Method, MethodSettings, RetainBatch
+from damnatio.methods.clusters import farthest, k_means
 from damnatio.support.errors import DamnatioError
 
 
@@ -63,10 +60,9 @@ class Cure(Method):
 
     def begin_epoch(self, epoch: int, context: Context) -> None:
         if epoch % self.settings.refresh == 0:
-            units = context.embed().cpu().double().numpy()
-            centroids, members = _clustered(units, len(self.centroids), context.seed + epoch)
-            self.pseudo.copy_(torch.from_numpy(farthest(centroids)[members]))
-            self.centroids.copy_(F.normalize(torch.from_numpy(centroids), dim=1))
+            centroids, members = k_means(context.embed(), len(self.centroids), context.seed + epoch)
+            self.pseudo.copy_(farthest(centroids)[members])
+            self.centroids.copy_(F.normalize(centroids, dim=1))
 
     def retain_loss(self, batch: RetainBatch, head: Head) -> Tensor:
         assert batch.frozen is not None
@@ -80,20 +76,3 @@ class Cure(Method):
         pseudo = self.pseudo[self.forget.places(batch.images)]
         contrast: Tensor = self.settings.contrast * F.cross_entropy(logits, pseudo)
         return repulsion + contrast
-
-
-def farthest(centroids: NDArray[np.float64]) -> NDArray[np.int64]:
-    """phi: for each centroid the farthest other one; the first of them on a tie."""
-    distances = np.square(centroids[:, None] - centroids[None, :]).sum(axis=2)
-    np.fill_diagonal(distances, -np.inf)
-    far: NDArray[np.int64] = distances.argmax(axis=1).astype(np.int64)
-    return far
-
-
-def _clustered(units: NDArray[np.float64], clusters: int, seed: int) -> tuple[Any, Any]:
-    """The centroids, and the cluster of each unit vector, by SciPy's K-means++. A cluster that loses all members
-    keeps its last centroid."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        centroids, members = kmeans2(units, clusters, iter=20, minit="++", rng=np.random.default_rng(seed))
-    return centroids, members

@@ -5,6 +5,10 @@
 lowest that is known, and every processor gives the same bits.
 """
 
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -12,33 +16,105 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from damnatio.support import pieces, processes
 from damnatio.support.errors import DamnatioError
+from damnatio.support.progress import progress
+from damnatio.support.workers import cores
 
 BLOCK = 1024
+DRAWN = 65_536
+"""candidates that are held at once: 134 MB at d = 512"""
+ROWS, COLUMNS = 4096, 4096
+"""the shape of a tile of cosines: 67 MB"""
+_CANDIDATES = 12  # a stream of random numbers of its own
 
 
-def greedy_frame(count: int, others: Tensor, candidates: int, seed: int) -> Tensor:
-    """`count` unit vectors. Each is the candidate with the lowest maximum cosine to `others` and to earlier choices.
+def greedy_frame(
+    count: int, others: Tensor | Iterable[Tensor], candidates: int, seed: int, folder: Path | None = None
+) -> Tensor:
+    """`count` unit vectors. Each is chosen from `candidates` of its own: it has the lowest maximum cosine to `others`
+    and to the targets before it. `others` are the class vectors, N x d, whole or in blocks.
 
-    The candidates are drawn once: `candidates` of them and one more per target, since each is chosen at most once. Each
-    candidate keeps its largest cosine so far, so the cost is one pass of the candidates against the others, by blocks,
-    and then one matrix-vector product per target; the memory is the candidates and one block.
+    The candidates of target i are a function of the seed and of i. They must be fresh for every target: a pool that all
+    targets choose from is soon used up, and its last targets are no better than random ones (`benchmarks/frames.py`).
 
-    The draw and the cosines are floating point. Another processor may choose another candidate if two are equally good
-    up to rounding.
+    Cost: count x candidates x (N + count/2) cosines, 2 d operations each. At the paper's S2 (124,000 targets, 256
+    candidates, N = 100,000, d = 512) that is 5.3e15: five minutes of an A100 in float32, three quarters of an hour at
+    2 TFLOP/s, half a day on two cores. A block of targets is compared with all that was there before it in large
+    products; only the targets of one block are placed one by one. Several processes share the products. Memory: the
+    vectors, `DRAWN` candidates and one tile. With a folder, finished blocks are kept there as pieces, and an
+    interrupted call goes on after them.
+
+    The cosines are floating point. Another processor may choose another candidate if two are equally good up to
+    rounding.
     """
-    generator = torch.Generator().manual_seed(seed)
-    pool = F.normalize(torch.randn(candidates + count, others.shape[1], generator=generator), dim=1)
-    worst = torch.full((len(pool),), -torch.inf)
-    for block in torch.split(others.to(pool), BLOCK):
-        worst = torch.maximum(worst, (pool @ block.T).amax(dim=1))
-    chosen = torch.empty(count, dtype=torch.long)
-    for i in range(count):
-        best = worst.argmin()
-        chosen[i] = best
-        worst = torch.maximum(worst, pool @ pool[best])
-        worst[best] = torch.inf
-    return pool[chosen]
+    known = others if isinstance(others, Tensor) else torch.cat(tuple(others))
+    known = known.float()
+    frame = known.new_empty(count, known.shape[1])
+    step = max(1, DRAWN // candidates)
+    blocks = {
+        f"targets-{start}-{stop}-of-{candidates}": slice(start, stop)
+        for start in range(0, count, step)
+        for stop in [min(start + step, count)]
+    }
+    todo = list(blocks) if folder is None else pieces.missing(folder, list(blocks))
+    with _no_tf32(), progress("frame", count if len(blocks) > 1 else 0, "targets") as advance:
+        for name, block in blocks.items():
+            if folder is not None and name not in todo:
+                frame[block] = torch.from_numpy(pieces.kept(folder, name)["targets"]).to(frame)
+            else:
+                drawn = _drawn(block, candidates, known.shape[1], seed).to(frame)
+                frame[block] = _placed(drawn, _worst(drawn.flatten(0, 1), [known, frame[: block.start]]))
+                if folder is not None and processes.is_main():
+                    pieces.keep(folder, name, {"targets": frame[block].cpu().numpy()})
+            advance(block.stop - block.start)
+    return frame
+
+
+def _drawn(targets: slice, candidates: int, dim: int, seed: int) -> Tensor:
+    """The candidates of these targets: unit vectors, targets x candidates x dim."""
+    drawn = np.empty((targets.stop - targets.start, candidates, dim), np.float32)
+
+    def draw(place: int) -> None:
+        rng = np.random.default_rng([seed, _CANDIDATES, targets.start + place])
+        rng.standard_normal(out=drawn[place], dtype=np.float32)
+
+    with ThreadPoolExecutor(cores()) as threads:
+        for _ in threads.map(draw, range(len(drawn))):
+            pass
+    return F.normalize(torch.from_numpy(drawn), dim=2)
+
+
+def _worst(rows: Tensor, known: Sequence[Tensor]) -> Tensor:
+    """The largest cosine of each row to any of the known vectors. The processes share the rows, and cut them alike
+    whatever their number, so that all find the same."""
+    shared = torch.split(rows, ROWS)[processes.share_of(-(-len(rows) // ROWS))]
+    found = [torch.full((len(some),), -torch.inf, device=rows.device) for some in shared]
+    for worst, some in zip(found, shared, strict=True):
+        for others in (block for vectors in known for block in torch.split(vectors, COLUMNS) if len(block)):
+            torch.maximum(worst, (some @ others.T).amax(dim=1), out=worst)
+    mine = torch.cat([rows.new_empty(0), *found])
+    return mine if processes.size() == 1 else torch.from_numpy(processes.joined(mine.cpu().numpy())).to(rows)
+
+
+def _placed(drawn: Tensor, worst: Tensor) -> Tensor:
+    """The chosen candidates of a block, one by one: each also lies far from those that were chosen before it."""
+    placed = torch.empty_like(drawn[:, 0])
+    for i, (own, known) in enumerate(zip(drawn, worst.view(drawn.shape[:2]), strict=True)):
+        now = torch.maximum(known, (own @ placed[:i].T).amax(dim=1)) if i else known
+        placed[i] = own[now.argmin()]
+    return placed
+
+
+@contextmanager
+def _no_tf32() -> Iterator[None]:
+    """Products in whole float32, also where a recipe trains with less."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 class ClosedFrame:

@@ -29,7 +29,7 @@ class OrthonormalFrame(Method):
         weight: float = Field(100.0, gt=0, description="the factor w of the forget term (IV-B)")
         frame: Literal["greedy", "closed"] = "greedy"
         candidates: int = Field(
-            4096, ge=1, le=1_000_000, description="random candidates of the greedy frame beyond one per target"
+            256, ge=1, le=65_536, description="random candidates of each target of the greedy frame, drawn for it alone"
         )
 
         @model_validator(mode="after")
@@ -60,8 +60,8 @@ class OrthonormalFrame(Method):
         self.seed.fill_(context.seed)
         if self.settings.frame == "greedy":
             retain = context.head.class_vectors().detach()
-            targets = greedy_frame(len(self.targets), retain, candidates=self.settings.candidates, seed=context.seed)
-            self.targets.copy_(targets)
+            count, candidates = len(self.targets), self.settings.candidates
+            self.targets.copy_(greedy_frame(count, retain, candidates, context.seed, context.folder))
 
     def targets_of(self, images: Tensor) -> Tensor:
         """The target of each image, found by the image id."""

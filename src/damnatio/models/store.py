@@ -48,7 +48,7 @@ def new_head(settings: ModelSettings, classes: int) -> Head:
         head = HEADS.get(settings.head)(
             classes, settings.dim, logit_scale=settings.logit_scale, margin=settings.margin, **settings.head_options
         )
-        head.sample = settings.sample
+        head.partial_fc = settings.partial_fc
         return head
     except TypeError:
         raise DamnatioError(

@@ -41,8 +41,8 @@ def compose(content: dict[str, Any], source: str | Path, overrides: Sequence[str
     for override in overrides:
         _override(content, override)
     _import_plugins(content.get("plugins"))
-    if before not in (None, source_of(content)):
-        content["faces"] = _without_old_source(content["faces"], str(before), overrides)
+    if before is not None and source_of(content) in SOURCES.names():
+        content["faces"] = _without_old_source(content["faces"], before, overrides)
     recipe = built(content, source)
     if recipe.experiments or recipe.seeds:
         experiments(recipe)  # a mistake in one of them is an error now, and not after the others
@@ -62,15 +62,22 @@ def _import_plugins(plugins: Any) -> None:
 def _without_old_source(faces: Mapping[str, Any], before: str, overrides: Sequence[str]) -> dict[str, Any]:
     """The faces' section after `--set faces.source`: without the keys of the source before.
 
-    A key stays if it is set by `--set` as well, or if both sources have it from one class: `size` means the same
-    everywhere, while the `root` of a folder is not that of a manifest."""
+    A key stays if it is set by `--set` as well, or if both sources have it from one class and it does not say where
+    the images are: `size` means the same everywhere. A place that is set takes the place of the old one, whether it is
+    called `root` or `path`; a manifest has both."""
     paths = [override.partition("=")[0].strip().split(".") for override in overrides]
     if ["faces"] in paths:  # the whole section is new
         return dict(faces)
+    said = {path[1] for path in paths if path[0] == "faces" and len(path) > 1}
     kind = SOURCES.get(faces["source"]).Settings
-    old = SOURCES.get(before).Settings if before in SOURCES.names() else FaceSettings
-    common = next(base for base in kind.__mro__ if issubclass(old, base) and issubclass(base, FaceSettings))
-    kept = {*common.model_fields, *(path[1] for path in paths if path[0] == "faces" and len(path) > 1)}
+    places = {"root", "path"}
+    if before == faces["source"]:
+        has_both = places <= {*kind.model_fields}
+        old = places - said if said & places and not has_both else set()
+        return {key: value for key, value in faces.items() if key not in old}
+    other = SOURCES.get(before).Settings if before in SOURCES.names() else FaceSettings
+    common = next(base for base in kind.__mro__ if issubclass(other, base) and issubclass(base, FaceSettings))
+    kept = {*common.model_fields} - places | said
     return {key: value for key, value in faces.items() if key in kept}
 
 

@@ -13,13 +13,15 @@ PROTOCOL: dict[str, set[str] | None] = {
     "evaluate": {"operating_points", "nonmated_pairs"},
 }
 """the sections that decide who is compared with whom and at which rates, and the keys of a section that do"""
+PLACES = {"root", "path", "pools", "cache_gb"}
+"""keys of the faces that say where they are and how they are kept"""
 _NO_PART: Any = {
     **dict.fromkeys(("name", "seed", "seeds", "experiments", "plugins", "threads"), True),
-    "faces": {"root", "path", "pools", "cache_gb"},
+    "faces": PLACES,
     "model": {"weights"},
     "evaluate": {"embed_batch"},
 }
-"""what names a run, where things are and how they are kept: two machines may say this in two ways"""
+"""what names a run, and what two machines may say in two ways"""
 
 
 @dataclass(frozen=True)

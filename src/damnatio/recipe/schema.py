@@ -34,6 +34,12 @@ class FaceSettings(Section):
     source: str
     size: int = Field(112, ge=16, le=MAX_SIDE, description="side of the square images, in pixels")
     cache_gb: float = Field(8.0, ge=0, description="decoded pixels are stored on disk if they take no more than this")
+    workers: int | None = Field(
+        None,
+        ge=0,
+        le=256,
+        description="processes that decode in stage 1; 0 decodes in the command; unset: one per core",
+    )
 
 
 class CaptureSettings(Section):
@@ -81,10 +87,9 @@ class ModelSettings(Section):
     logit_scale: float = Field(64.0, gt=0, le=10_000, description="the factor s of the cosines in the softmax")
     margin: float = Field(0.4, ge=0, le=10)
     head_options: dict[str, float] = {}
-    sample: Share | None = Field(
+    partial_fc: Share | None = Field(
         None,
-        description="the share of class vectors in the softmax of a step, beside those of its images (Partial FC); "
-        "unset: all",
+        description="the share of class vectors in the softmax of a step, beside those of its images; unset: all",
     )
 
 

@@ -32,7 +32,11 @@ STYLE: Any = {
     "svg.fonttype": "path",  # a page must not depend on the fonts of its reader
     "svg.hashsalt": "damnatio",  # equal runs write equal files
 }
-COLOURS = ["#222222", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6d31", "#7f3c8d", "#777777"]
+COLOURS = [
+    *("#222222", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6d31", "#7f3c8d", "#777777"),
+    *("#c1121f", "#7cb518", "#1b3a8f", "#f4a6c0"),
+]
+"""more than there are methods, so that no two lines of a figure look alike"""
 
 
 @dataclass(frozen=True)
@@ -137,6 +141,7 @@ def det(models: Sequence[Drawn], folder: Path) -> None:
         lines += [
             Line2D([], [], color="#888888", ls=["-", "--", ":", "-."][i % 4], label=scale)
             for i, scale in enumerate(scales)
+            if len(scales) > 1
         ]
         axes[1][4].legend(handles=lines, loc="center", ncols=2)
         save(figure, folder, "det")

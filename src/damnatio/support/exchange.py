@@ -85,8 +85,10 @@ class GradientSum:
     """Sums the gradients of parameters over all processes while the backward pass is still going on.
 
     Each parameter reports when its gradient is ready, and gradients of some megabytes travel together. All processes
-    run the same network, so they report in the same order. (torch's DistributedDataParallel does the same, but it
-    averages, wraps the network and wants to know about parameters without a gradient.)
+    run the same network, so they report in the same order. torch's DistributedDataParallel does the same, but it
+    averages, wraps the network, and must be told of parameters without a gradient and of passes that add up. On two
+    processes of one machine, over gloo, this, DistributedDataParallel and one sum after the pass took the same
+    processor time to within 10 %, the noise of the measurement; the overlap is for slower wires.
     """
 
     def __init__(self, parameters: Sequence[nn.Parameter]) -> None:

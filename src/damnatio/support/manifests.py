@@ -14,6 +14,9 @@ from damnatio.support.files import digest_of
 MANIFEST = "stage.json"
 CHECKPOINT = "checkpoint.safetensors"
 """the file from which an unfinished training goes on: never part of an output, and deleted when the output is whole"""
+PIECES = "pieces"
+"""the folder of what an unfinished stage has done so far (`support/pieces.py`): never part of an output, and deleted
+when the output is whole"""
 CHECKPOINTS = (CHECKPOINT, "checkpoint-before.safetensors")
 """the present checkpoint and the one before it, which is used if the present one is damaged"""
 LOG = ".jsonl"

@@ -20,6 +20,8 @@ from damnatio.support.errors import DamnatioError
 
 T = TypeVar("T")
 PATIENCE = timedelta(days=7)
+_alone = False
+"""whether the main process is at work by itself, in `from_main`: it is a group of one then"""
 
 
 class MainFailedError(DamnatioError):
@@ -51,7 +53,7 @@ def leave() -> None:
 
 def size() -> int:
     """The number of processes."""
-    if "torch" not in sys.modules:  # nobody has joined, and importing it takes seconds
+    if _alone or "torch" not in sys.modules:  # nobody has joined, and importing it takes seconds
         return 1
     from torch import distributed
 
@@ -81,7 +83,9 @@ def wait() -> None:
 
 
 def from_main(work: Callable[[], T]) -> T:
-    """What `work` returns in the main process, in every process. An error there is an error everywhere."""
+    """What `work` returns in the main process, in every process. An error there is an error everywhere. Inside `work`
+    the main process is a group of one, so that code which shares its work does not wait for the others there."""
+    global _alone  # noqa: PLW0603
     if size() == 1:
         return work()
     from torch import distributed
@@ -90,9 +94,12 @@ def from_main(work: Callable[[], T]) -> T:
     failure: BaseException | None = None
     if is_main():
         try:
+            _alone = True
             sent[0] = work()
         except BaseException as error:
             failure, sent[1] = error, str(error) or type(error).__name__
+        finally:
+            _alone = False
     distributed.broadcast_object_list(sent, src=0)
     if failure is not None:
         raise failure

@@ -1,5 +1,6 @@
 """One live line for long work: done of total, speed, time left. Nothing is written unless stderr is a terminal."""
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ Advance = Callable[..., None]
 @contextmanager
 def progress(title: str, total: int, unit: str, done: int = 0) -> Iterator[Advance]:
     """A live line on a terminal, nothing in logs and pipes. `done` units were finished before."""
-    if not sys.stderr.isatty():
+    if not sys.stderr.isatty() or os.environ.get("RANK", "0") != "0":  # of a group, the main process shows it
         yield lambda n, note="": None
         return
     from rich.console import Console

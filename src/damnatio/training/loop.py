@@ -30,7 +30,7 @@ from torch.utils.data import DataLoader
 from damnatio.heads.base import Head
 from damnatio.methods.base import Context, ForgetBatch, ForgetSet, Method, RetainBatch
 from damnatio.models.card import Card
-from damnatio.models.inputs import Inputs, Rows, embed_inputs
+from damnatio.models.inputs import Inputs, Rows, embed_together
 from damnatio.models.store import save_head, save_model
 from damnatio.recipe.schema import Optimisation
 from damnatio.support import processes
@@ -50,8 +50,9 @@ TRIAL, WORTH_SAYING = 8, 60.0
 """After so many steps the time that remains is estimated, and reported if it is more than so many seconds."""
 _EPOCH, _BACKBONE, _LOSS = 8, 9, 10  # streams of random numbers beside those of the batches
 READERS = 4
-"""processes that read images for a GPU: one decodes about as fast as the fastest GPU embeds, the others are spare. A
-processor that computes has no core to spare, and reading takes it about a hundredth of a step."""
+"""processes that read images for a GPU. A core decodes some 11,000 small JPEGs a second (`make bench-train`), so one or
+two should do and four leave room; no GPU was at hand to measure it. A processor that computes has no core to spare, and
+reading took it 0.2 % of a step of iresnet-small."""
 
 
 @dataclass
@@ -307,9 +308,9 @@ class _Loop:
 
         def embedder(network: nn.Module) -> Callable[[], Tensor]:
             def run() -> Tensor:
-                rows = forgetting.images.images[processes.share_of(len(forgetting.images))]
-                units = embed_inputs(network, self.job.inputs, dim=self.job.card.dim, rows=rows, batch=512)
-                return torch.from_numpy(processes.joined(units)).to(self.device)
+                rows = forgetting.images.images
+                units = embed_together(network, self.job.inputs, dim=self.job.card.dim, rows=rows, batch=512)
+                return torch.from_numpy(units).to(self.device)
 
             return run
 
@@ -319,6 +320,7 @@ class _Loop:
             seed=self.job.seed,
             embed=embedder(self.job.backbone),
             embed_frozen=embedder(forgetting.original),
+            folder=self.folder,
         )
 
     def _line(self, step: int, terms: dict[str, float], speed: float) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from damnatio.evaluation.choosing import trial
+from damnatio.evaluation.choosing import PAIRS, trial
 from damnatio.evaluation.scanning import (
     ANY_SCORE,
     HEAP,
@@ -34,6 +34,7 @@ from damnatio.evaluation.tails.cells import CELLS, PER_UNIT, Cells, Counts, cell
 from damnatio.evaluation.tails.window import Window
 from damnatio.evaluation.thinning import Thinned
 from damnatio.metrics.verification import Calibration
+from damnatio.support import processes
 from damnatio.support.progress import progress
 from damnatio.support.tables import Codes
 
@@ -63,7 +64,10 @@ class Scan:
     def __init__(self, units: Units, codes: Codes, narrow: Narrow, slack: float) -> None:
         self.units, self.codes, self.narrow, self.slack = units, codes, narrow, slack
         self.counts = Counts(slack)
-        self.window = Window()
+        self._total = nonmated_count(codes)
+        self._shares = processes.size() if self._total >= PAIRS else 1
+        """processes that divide the tiles among them"""
+        self.window = Window(self._shares)
         self.cuts: list[Cut] = []
         self.samples: dict[float, tuple[int, Thinned]] = {}
         """by target: pairs from this cell up"""
@@ -106,10 +110,12 @@ class Scan:
     # --- the pass ---------------------------------------------------------------------------------------------------
 
     def run(self, title: str, kinds: Sequence[Kind] = ("float32",)) -> Kind:
-        """Do the pass. Return the kind of product that most of it took: that with which the first tiles cost least."""
+        """Do the pass. Return the kind of product that most of it took: that with which the first tiles cost least. Of
+        a long pass each process does its share of the tiles, and all processes get all that was found."""
         self._set_floor()
         tiles = pair_tiles(len(self.codes))
-        self._total = nonmated_count(self.codes)
+        if self._shares > 1:
+            tiles = tiles[processes.rank() :: self._shares]
         self._seen = 0
         with progress(title, len(tiles) if title else 0, "tiles") as advance, one_thread_each(workers()) as each:
 
@@ -124,7 +130,22 @@ class Scan:
             best, done = trial(kinds, self._prepare, run_tiles, len(tiles), TRIAL * workers())
             self._prepare(best)
             run_tiles(best, done, len(tiles))
+        if self._shares > 1:
+            self._join()
         return best
+
+    def _join(self) -> None:
+        """Bring together what the processes found."""
+        thinned = [thinned for _, thinned in self.samples.values()]
+        accepted = [cut.accepted for cut in self.cuts]
+        parts = processes.from_all((self.counts.per_cell, accepted, self.window, thinned))
+        counts, cuts, windows, samples = zip(*parts, strict=True)
+        self.counts.per_cell = np.sum(counts, axis=0)
+        self.window = Window.joined(windows)
+        for cut, *found in zip(self.cuts, *cuts, strict=True):
+            cut.accepted = sum(found)
+        for (target, (low, _)), *found in zip(self.samples.items(), *samples, strict=True):
+            self.samples[target] = low, Thinned.joined(found)
 
     def _prepare(self, kind: Kind) -> None:
         if kind != self.narrow.kind and kind not in self._sieves and self._floor:

@@ -1,5 +1,7 @@
 """The pairs that a pass keeps, because their scores may decide a threshold."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,7 +25,9 @@ NARROWEST = 1e-6
 class Window:
     """The cells where thresholds are expected (`held`), and the pairs of these cells that a pass came across."""
 
-    def __init__(self) -> None:
+    def __init__(self, shares: int = 1) -> None:
+        """`shares`: the windows that are joined after the pass, which have the room of one together."""
+        self.room = CAP // shares
         self.held: NDArray[np.bool_] = np.zeros(CELLS, bool)
         self.size = 0
         self._kept: list[tuple[Cells, Cells, Cells]] = []
@@ -42,13 +46,13 @@ class Window:
 
     @property
     def full(self) -> bool:
-        return self.size > CAP
+        return self.size > self.room
 
     def narrow_down(self, seen: Counts) -> None:
         """Expect the thresholds in half as many cells, around the place where the counts so far put them, until half of
         the room is free. Where too many pairs share those cells, no pair is kept: the counts alone will say what to
         do."""
-        while self.size > CAP // 2 and self._widths and max(self._widths.values()) > NARROWEST:
+        while self.size > self.room // 2 and self._widths and max(self._widths.values()) > NARROWEST:
             expected = np.zeros(CELLS, bool)
             for target in self._widths:
                 self._widths[target] /= 2
@@ -60,6 +64,16 @@ class Window:
         if self.full:
             self.held[:] = False
             self._kept, self.size = [], 0
+
+    @staticmethod
+    def joined(parts: Sequence["Window"]) -> "Window":
+        """The window of a pass that was made in parts: it holds the cells that all parts hold."""
+        whole = Window()
+        whole.held = np.logical_and.reduce([part.held for part in parts])
+        for cells, i, j in (kept for part in parts for kept in part._kept):
+            stay = whole.held[cells]
+            whole.keep(cells[stay], i[stay], j[stay])
+        return whole
 
     def holds(self, low: int, high: int) -> bool:
         """Whether all pairs of these cells were kept."""

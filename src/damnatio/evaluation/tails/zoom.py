@@ -17,6 +17,7 @@ from damnatio.evaluation.scanning import (
     workers,
 )
 from damnatio.evaluation.tails.cells import CELLS
+from damnatio.support import processes
 from damnatio.support.tables import Codes
 
 FINEST = GRID**2
@@ -50,7 +51,7 @@ def zoom(units: Units, codes: Codes, allowed: int) -> tuple[float, int]:
 
 def _count(narrow: Narrow, codes: Codes, low: int, shift: int) -> tuple[NDArray[np.int64], int, int]:
     """Counts over `CELLS` cells of 2^shift units from `low` up, how many scores lie above them all, and the least of
-    these."""
+    these. Each process counts its share of the tiles, and all processes get the sums."""
     counts = np.zeros(CELLS, np.int64)
     above, least = 0, 1 << 53
     lock = threading.Lock()
@@ -70,5 +71,6 @@ def _count(narrow: Narrow, codes: Codes, low: int, shift: int) -> tuple[NDArray[
             least = min(least, int(beyond.min())) if len(beyond) else least
 
     with one_thread_each(workers()) as each:
-        each(work, pair_tiles(len(codes)))
-    return counts, above, least
+        each(work, pair_tiles(len(codes))[processes.rank() :: processes.size()])
+    every, aboves, leasts = zip(*processes.from_all((counts, above, least)), strict=True)
+    return np.sum(every, axis=0), sum(aboves), min(leasts)
