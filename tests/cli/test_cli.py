@@ -253,7 +253,7 @@ def test_a_call_that_computes_nothing_leaves_nothing(
 def test_a_stage_that_refuses_leaves_no_folder(tmp_path: Path, tiny: list[str]) -> None:
     run = ["run", "demo", "--run", str(tmp_path / "run"), *tiny, "--set", "partitions.test=500"]
     assert main(run) == 2
-    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["1-faces", "2-captures"]
+    assert sorted(path.name for path in (tmp_path / "run").glob("[!.]*")) == ["1-faces", "2-captures"]
 
 
 def test_empty_and_unreadable_folders_get_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

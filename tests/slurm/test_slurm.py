@@ -94,8 +94,8 @@ def test_jobs_that_are_stopped_and_preempted_end_in_the_same_results(slurm: Clus
 
 def test_several_processes_of_a_job_and_a_branch_that_fails(slurm: Cluster, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    settings = [*SETTINGS, "train.epochs=1", "forget.epochs=1", "forget.settings.HD.lr=1e30"]
-    settings += ["slurm={partition: low, gpus: 0, nodes: 1, cpus: 1}"]
+    settings = [*SETTINGS, "train.epochs=2", "forget.epochs=2", "forget.settings.HD.lr=1e30"]
+    settings += ["slurm={partition: low, gpus: 0, processes: 2, cpus: 1}"]
     words = [word for setting in settings for word in ("--set", setting)]
     done = damnatio("run", "demo", *words, "--run", run, "--on", "slurm", environment=slurm.environment)
     assert done.returncode == 0, done.stderr
@@ -105,3 +105,5 @@ def test_several_processes_of_a_job_and_a_branch_that_fails(slurm: Cluster, tmp_
     assert "became" in states["5-forget/S1-HD"].note
     assert states["7-evaluate/S1-GS"].state == DONE
     assert (run / "report" / "index.html").exists()  # on the rest
+    logs = "".join(path.read_text(errors="replace") for path in sorted((run / ".slurm").glob("*_1_log.out")))
+    assert "global_rank=1(2)" in logs  # a second process took part

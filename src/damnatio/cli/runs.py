@@ -22,7 +22,7 @@ where it runs:
   --on gpus    a task on each GPU of this machine; without GPUs, in slots that share the cores
   --on slurm   submits the tasks to Slurm, with the resources of the recipe's section `slurm`, and returns
   --processes  with local: this machine's processes train together; with gpus: the GPUs of one slot
-  torchrun --nproc-per-node 4 -m damnatio run RECIPE    does the same as --processes 4
+  torchrun --nproc-per-node 4 -m damnatio -- run RECIPE    does the same as --processes 4, and knows several nodes
 
 A failed part stops only what needs it. The same command tries again what is missing. Several commands, on one machine
 or on several that share the folder, can work on one run: none makes what another is making.

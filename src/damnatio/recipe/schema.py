@@ -178,7 +178,7 @@ class EvaluateSettings(Section):
 
 
 class SlurmSettings(Section):
-    """What `damnatio run --on slurm` asks for. Each GPU has one process; a job without GPUs has one per node."""
+    """What `damnatio run --on slurm` asks for."""
 
     partition: str | None = None
     account: str | None = None
@@ -186,6 +186,7 @@ class SlurmSettings(Section):
     constraint: str | None = Field(None, description="features of the nodes, as `sbatch --constraint` takes them")
     nodes: Count = Field(1, description="of a job that trains, embeds or evaluates")
     gpus: int = Field(1, ge=0, description="of each of these nodes")
+    processes: Count | None = Field(None, description="of each of these nodes; unset: one per GPU, or one")
     cpus: Count = Field(8, description="cores of each process")
     memory_gb: float | None = Field(None, gt=0, description="of each node; unset: as the partition gives")
     hours: float = Field(24.0, gt=0, description="after which a job is stopped; it saves its state and queues again")

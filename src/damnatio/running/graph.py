@@ -11,6 +11,7 @@ A task is what one process makes at a time: a node, together with those before i
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -126,11 +127,16 @@ class Graph:
         return Output(folder / node.stage, manifest["key"])
 
     def save(self, folder: Path) -> None:
+        """Leave the graph in the run's folder."""
         content = {
             "recipe": self.recipe,
             "nodes": [{**asdict(node), "experiments": self.experiments[key]} for key, node in self.nodes.items()],
         }
-        write_atomically(folder / GRAPH, json.dumps(content, default=str) + "\n")
+        text = json.dumps(content, default=str) + "\n"
+        with suppress(OSError):
+            if (folder / GRAPH).read_text(encoding="utf-8") == text:
+                return
+        write_atomically(folder / GRAPH, text)
 
 
 def read_graph(folder: Path) -> Graph:

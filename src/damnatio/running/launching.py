@@ -76,13 +76,13 @@ def own_child() -> dict[str, str]:
 
 
 def end_with_parent() -> None:
-    """End when the process ends that started this one and said so. Only Linux can do that."""
+    """End when the process ends that started this one, if that was torchrun or one of ours. Only Linux can do that."""
     parent = os.environ.pop(PARENT, "")
-    if not parent or sys.platform != "linux":
+    if sys.platform != "linux" or not (parent or "TORCHELASTIC_RUN_ID" in os.environ):
         return
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGKILL)
-    if os.getppid() != int(parent):  # it ended already
+    if parent and os.getppid() != int(parent):  # it ended already
         sys.exit(128 + signal.SIGKILL)
 
 

@@ -95,7 +95,7 @@ def _parameters(settings: SlurmSettings, light: bool, before: Sequence[str] | se
         "qos": settings.qos,
         "constraint": None if light else settings.constraint,
         "nodes": nodes,
-        "ntasks_per_node": max(1, gpus),
+        "ntasks_per_node": 1 if light else settings.processes or max(1, gpus),
         "gpus_per_node": gpus or None,
         "cpus_per_task": settings.cpus,
         "mem": None if settings.memory_gb is None else f"{round(settings.memory_gb * 1024)}M",

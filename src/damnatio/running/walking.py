@@ -107,7 +107,7 @@ class Walk(Workspace):
             raise Stopped(f"Asked to stop before {node.title}: the same command goes on from there.")
         try:
             made = make()
-        except Stopped:  # no failure: it goes on at the next call
+        except (Stopped, GroupEndedError):  # the first is no failure, and the second is noted where it happened
             raise
         except Exception as error:
             if _of_the_machine(error):
@@ -116,7 +116,9 @@ class Walk(Workspace):
             self.say(f"{node.stage:<13} {node.name:<12} failed   {last_line(error)}")
             if shared and processes.size() > 1:
                 record(self.folder, node.id, node.title, error)
-                raise GroupEndedError(f"{node.title}: {last_line(error)}") from error
+                ended = GroupEndedError(f"{node.title}: {last_line(error)}")
+                ended.is_news = not processes.is_main()  # it has said so already
+                raise ended from error
             if processes.is_main():
                 record(self.folder, node.id, node.title, error)
             return None
@@ -139,8 +141,11 @@ class Walk(Workspace):
         return self._of[output.path]
 
     def conclude(self) -> None:
-        """Raise what went wrong: the one error itself, or a list of several."""
+        """Raise what went wrong: the one error, or a list of several. Of a group, the main process reports it."""
+        processes.wait()  # it may still print, and a process that ends in an error ends the others
         errors = list(self.errors.items())
+        if errors and not processes.is_main():
+            raise processes.MainFailedError(last_line(errors[0][1]))
         if len(errors) == 1:
             raise errors[0][1]
         if errors:
