@@ -195,9 +195,9 @@ def test_the_paper_retain_term_has_the_key_of_outputs_that_know_no_other(
         settings: list[dict[str, Any]] = []
         stage = asked._stage
 
-        def spy(name: str, *rest: Any) -> Any:
+        def spy(name: str, *rest: Any, **named: Any) -> Any:
             if name != "5-forget":
-                return stage(name, *rest)
+                return stage(name, *rest, **named)
             settings.append(rest[1])
             return None
 

@@ -81,7 +81,7 @@ class Walk(Workspace):
         shared: bool = False,
     ) -> Output:
         """The output on disk, or a new one if it was chosen; else one that is absent."""
-        needs = {key: self._of[output.path] for key, output in inputs.items()}
+        needs = {key: self.node_behind(output) for key, output in inputs.items()}
         node = node_of(stage, name, settings, code or {}, needs)
         self.nodes[node.id] = node
         output: Output | None = None
@@ -137,8 +137,8 @@ class Walk(Workspace):
         super().__exit__(*what)
 
     def node_behind(self, output: Output) -> str:
-        """The id of the node that gave this output."""
-        return self._of[output.path]
+        """The id of the node that gave this output; the output's key if it was brought from elsewhere."""
+        return self._of.get(output.path, output.key)
 
     def conclude(self) -> None:
         """Raise what went wrong: the one error, or a list of several. Of a group, the main process reports it."""
