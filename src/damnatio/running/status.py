@@ -141,13 +141,14 @@ def _left(states: list[State]) -> tuple[float | None, int]:
 
 def text_of(found: Status) -> str:
     """The status for people: one line per node, then a summary."""
-    lines = [_line(state) for state in found.states]
+    width = max(28, *(len(state.name) + 2 for state in found.states))
+    lines = [_line(state, width) for state in found.states]
     counts = {kind: sum(state.state == kind for state in found.states) for kind in (DONE, RUNNING, FAILED, WAITING)}
     summary = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count or kind == DONE)
     return "\n".join([*lines, "", f"{summary}{_time_left(found, counts)}"])
 
 
-def _line(state: State) -> str:
+def _line(state: State, width: int) -> str:
     note = state.note
     if state.state == DONE and state.seconds >= 1:
         note = _duration(state.seconds)
@@ -157,7 +158,7 @@ def _line(state: State) -> str:
             f"{progress.share:.0%}, {progress.images_per_second:,.0f} images/s, {_duration(progress.seconds_left)} left"
         )
         note = f"{far}; {note}" if note else far
-    return f"{state.state:<9}{state.name:<28}{note}".rstrip()
+    return f"{state.state:<9}{state.name:<{width}}{note}".rstrip()
 
 
 def _time_left(found: Status, counts: dict[str, int]) -> str:
