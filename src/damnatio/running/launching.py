@@ -26,16 +26,20 @@ _DEATH_SIGNAL = 1
 """parameter of Linux's `prctl`: the signal that a process gets when its parent dies"""
 
 
-def launch(processes: int, arguments: Sequence[str], say: Callable[[str], None]) -> int:
+DAMNATIO = (sys.executable, "-m", "damnatio")
+
+
+def launch(
+    processes: int, arguments: Sequence[str], say: Callable[[str], None], program: Sequence[str] = DAMNATIO
+) -> int:
     """Run `damnatio` with these arguments in so many processes; the exit code."""
     name = {LAUNCH: uuid.uuid4().hex[:16]}
-    while (code := _launch_once(processes, arguments, name)) == AGAIN:
+    while (code := _launch_once(processes, [*program, *arguments], name)) == AGAIN:
         say("the processes start anew, for the rest of the recipe")
     return code
 
 
-def _launch_once(count: int, arguments: Sequence[str], name: Mapping[str, str]) -> int:
-    command = [sys.executable, "-m", "damnatio", *arguments]
+def _launch_once(count: int, command: Sequence[str], name: Mapping[str, str]) -> int:
     common = {**os.environ, **name, **threads_of(count), **own_child()}
     common |= {"WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1"}
     common["MASTER_PORT"] = str(_free_port())

@@ -13,6 +13,7 @@ from typing import Any
 from damnatio.running.failures import Failure, failures
 from damnatio.running.graph import read_graph
 from damnatio.running.publishing import REPORT
+from damnatio.running.slurm import jobs_of
 from damnatio.running.walking import Node
 from damnatio.support.locks import SILENCE, Holder, has_died, holder_of, machine, silent_for
 from damnatio.support.manifests import manifest_of, section_of
@@ -60,7 +61,8 @@ class Status:
 def status(folder: Path) -> Status:
     """The state of a run by its folder."""
     graph = read_graph(folder)
-    done, failed = graph.done(folder), failures(folder)
+    done, failed, jobs = graph.done(folder), failures(folder), jobs_of(folder)
+    given = {node: jobs[task.name] for task in graph.tasks.values() for node in task.nodes if task.name in jobs}
     states = []
     for key, node in graph.nodes.items():
         name = graph.names[key]
@@ -68,12 +70,12 @@ def status(folder: Path) -> Status:
             made = section_of(manifest_of(done[key].path), "made")
             states.append(State(name, _kind(node), DONE, seconds=float(made.get("seconds", 0.0))))
         else:
-            states.append(_unfinished(folder, node, name, failed.get(key)))
+            states.append(_unfinished(folder, node, name, failed.get(key), given.get(key, "")))
     left, unknown = _left(states)
     return Status(graph.recipe, states, left, unknown, max(1, sum(state.state == RUNNING for state in states)))
 
 
-def _unfinished(folder: Path, node: Node, name: str, failure: Failure | None) -> State:
+def _unfinished(folder: Path, node: Node, name: str, failure: Failure | None, job: str) -> State:
     pattern = node.stage if node.stage.startswith(REPORT) else f"{node.stage}.{node.name}-????????"
     for lock in sorted((folder / LOCKS).glob(pattern)):
         holder = holder_of(lock)
@@ -85,7 +87,9 @@ def _unfinished(folder: Path, node: Node, name: str, failure: Failure | None) ->
         return State(name, _kind(node), FAILED, failure.error)
     begun = sorted((folder / node.stage).glob(f".partial-{node.name}-????????"))
     progress = _progress(begun[-1], node) if begun else None
-    return State(name, _kind(node), WAITING, "begun" if begun else "", progress=progress)
+    notes = ["begun"] if begun else []
+    notes += [f"Slurm has it as job {job}, or had"] if job else []
+    return State(name, _kind(node), WAITING, "; ".join(notes), progress=progress)
 
 
 def _kind(node: Node) -> str:
@@ -137,13 +141,14 @@ def _left(states: list[State]) -> tuple[float | None, int]:
 
 def text_of(found: Status) -> str:
     """The status for people: one line per node, then a summary."""
-    lines = [_line(state) for state in found.states]
+    width = max(28, *(len(state.name) + 2 for state in found.states))
+    lines = [_line(state, width) for state in found.states]
     counts = {kind: sum(state.state == kind for state in found.states) for kind in (DONE, RUNNING, FAILED, WAITING)}
     summary = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count or kind == DONE)
     return "\n".join([*lines, "", f"{summary}{_time_left(found, counts)}"])
 
 
-def _line(state: State) -> str:
+def _line(state: State, width: int) -> str:
     note = state.note
     if state.state == DONE and state.seconds >= 1:
         note = _duration(state.seconds)
@@ -153,7 +158,7 @@ def _line(state: State) -> str:
             f"{progress.share:.0%}, {progress.images_per_second:,.0f} images/s, {_duration(progress.seconds_left)} left"
         )
         note = f"{far}; {note}" if note else far
-    return f"{state.state:<9}{state.name:<28}{note}".rstrip()
+    return f"{state.state:<9}{state.name:<{width}}{note}".rstrip()
 
 
 def _time_left(found: Status, counts: dict[str, int]) -> str:
