@@ -13,7 +13,7 @@ from damnatio.running.joint import reports_of
 from damnatio.support.manifests import manifest_of
 from tests.conftest import TINY
 
-pytestmark = pytest.mark.cli
+pytestmark = [pytest.mark.cli, pytest.mark.xdist_group("joint")]
 
 RECIPE = """
 base: demo
