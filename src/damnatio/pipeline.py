@@ -344,13 +344,20 @@ class Pipeline:
         code = behind(build) | dict(parts or {})
         found = (
             self.workspace.stage(stage, name, settings, inputs, build, code, shared=shared)
-            if self._computes
+            if self._computes and self._can_make(stage, inputs)
             else self.workspace.find(stage, name, settings, inputs, code)
         )
         if found is None:
-            raise DamnatioError(f"{stage} {name} is not finished.")
+            raise DamnatioError(self._why_missing(stage, name))
         self._known[stage, name] = found
         return found
+
+    def _can_make(self, stage: str, inputs: Mapping[str, Output]) -> bool:
+        """Whether what a stage is made from is at hand."""
+        return True
+
+    def _why_missing(self, stage: str, name: str) -> str:
+        return f"{stage} {name} is not finished."
 
 
 def plain(settings: BaseModel) -> dict[str, Any]:

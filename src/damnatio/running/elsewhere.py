@@ -65,36 +65,17 @@ class Elsewhere(Pipeline):
             self.workspace.say(f"{'report':<13} {'':<12} without the figure of faces: they are not at hand")
             return Absent(self.workspace.folder / "6-embed" / "examples", "")
 
-    def _stage(
-        self,
-        stage: str,
-        name: str,
-        settings: dict[str, Any],
-        inputs: dict[str, Output],
-        build: Callable[[Path], None],
-        parts: Mapping[str, str] | None = None,
-        *,
-        shared: bool = False,
-    ) -> Output:
-        """What needs pixels or weights is found or refused; what the stages here suffice for is made."""
-        computes = self._computes
-        self._computes = computes and self._can_make(stage, inputs)
-        try:
-            return super()._stage(stage, name, settings, inputs, build, parts, shared=shared)
-        except DamnatioError:
-            if self._computes:
-                raise
-            what = "weights" if self._has_pixels() else "faces"
-            raise DamnatioError(
-                f"{self.workspace.folder} has no {stage} {name} for this recipe and this version of damnatio, and the "
-                f"{what} that would make it are not at hand: bring the folder of that output, or the {what}."
-            ) from None
-        finally:
-            self._computes = computes
-
     def _can_make(self, stage: str, inputs: Mapping[str, Output]) -> bool:
+        """What needs pixels or weights is found or refused; what the stages here suffice for is made."""
         imports = stage == MODEL and not _has_weights(self.recipe)
         return not imports and ("faces" not in inputs or self._has_pixels())
+
+    def _why_missing(self, stage: str, name: str) -> str:
+        what = "weights" if self._has_pixels() else "faces"
+        return (
+            f"{self.workspace.folder} has no {stage} {name} for this recipe and this version of damnatio, and the "
+            f"{what} that would make it are not at hand: bring the folder of that output, or the {what}."
+        )
 
     def _has_pixels(self) -> bool:
         return at_hand(self.recipe.faces) or (self.faces().path / "pixels.npy").exists()

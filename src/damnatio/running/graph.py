@@ -80,6 +80,11 @@ class Graph:
         order = [key for key in self.nodes if key in members]  # a lead comes after all its members
         return {key: self._task(key, members[key]) for key in order}
 
+    @cached_property
+    def made_by(self) -> dict[str, Task]:
+        """The task that makes each node."""
+        return {node: task for task in self.tasks.values() for node in task.nodes}
+
     def _lead(self, key: str, users: Mapping[str, list[str]]) -> str:
         """The node with which a node is made: the only one that needs it, or itself. Reports are made alone."""
         while len(users[key]) == 1 and not self.nodes[users[key][0]].stage.startswith(REPORT):
@@ -172,10 +177,9 @@ def graph_of(pipelines: Mapping[str, Pipeline], recipe: str = "") -> Graph:
 
 def levels(tasks: Mapping[str, Task], graph: Graph) -> Iterator[list[Task]]:
     """The tasks in groups: none of a group needs another of it, and all that it needs is in the groups before."""
-    made_by = {node: task.id for task in graph.tasks.values() for node in task.nodes}
     depth: dict[str, int] = {}
     for task in tasks.values():
-        before = [depth[made_by[need]] for need in task.needs if made_by[need] in depth]
+        before = [depth[maker] for need in task.needs if (maker := graph.made_by[need].id) in depth]
         depth[task.id] = 1 + max(before, default=-1)
     for level in sorted(set(depth.values())):
         yield [task for task in tasks.values() if depth[task.id] == level]

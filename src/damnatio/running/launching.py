@@ -4,7 +4,6 @@ Each process is the same command with RANK, WORLD_SIZE and so on in its environm
 cannot go on, and are ended. If the one that starts them is killed, they end with it.
 """
 
-import ctypes
 import os
 import signal
 import socket
@@ -13,19 +12,15 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 
 from damnatio.running.failures import LAUNCH
+from damnatio.support.workers import cores, die_with_parent
 
 AGAIN = 75
 """the exit code of a process that asks for another start: a branch failed, and the rest can go on without it"""
 PARENT = "DAMNATIO_PARENT"
 GRACE = 10.0
 """seconds in which the others may end by themselves"""
-_DEATH_SIGNAL = 1
-"""parameter of Linux's `prctl`: the signal that a process gets when its parent dies"""
-
-
 DAMNATIO = (sys.executable, "-m", "damnatio")
 
 
@@ -84,8 +79,7 @@ def end_with_parent() -> None:
     parent = os.environ.pop(PARENT, "")
     if sys.platform != "linux" or not (parent or "TORCHELASTIC_RUN_ID" in os.environ):
         return
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGKILL)
+    die_with_parent()
     if parent and os.getppid() != int(parent):  # it ended already
         sys.exit(128 + signal.SIGKILL)
 
@@ -95,11 +89,6 @@ def threads_of(count: int) -> dict[str, str]:
     if "OMP_NUM_THREADS" in os.environ:
         return {}
     return {"OMP_NUM_THREADS": str(max(1, cores() // count))}
-
-
-def cores() -> int:
-    """The cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
 def _free_port() -> int:

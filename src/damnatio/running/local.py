@@ -50,8 +50,9 @@ def run_task(task: Task, pipelines: Pipelines, graph: Graph, walk: Walk) -> None
         _joined(pipelines, graph, walk)
     else:
         needed(pipelines[experiment])
-    if not walk.errors and task.id not in processes.from_main(lambda: list(graph.done(walk.folder))):
-        missing = ", ".join(graph.names[need] for need in task.needs if need not in graph.done(walk.folder))
+    done = processes.from_main(lambda: set(graph.done(walk.folder)))
+    if not walk.errors and task.id not in done:
+        missing = ", ".join(graph.names[need] for need in task.needs - done)
         raise DamnatioError(
             f"{task.name} needs what is not finished: {missing or 'it came out otherwise than planned'}."
         )

@@ -7,7 +7,7 @@ from typing import Any
 
 from damnatio.running.hardware import EFFICIENCY, FULL
 from damnatio.running.planning import Layout, Plan, Planned
-from damnatio.running.probing import cores
+from damnatio.support.workers import cores
 
 GB = 1e9
 WIDTH = 120

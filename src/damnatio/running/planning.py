@@ -12,6 +12,7 @@ from damnatio.running.counts import AtHand, Counts, at_hand, counts_of
 from damnatio.running.hardware import HERE, Speed, device_named, speed_up
 from damnatio.running.pieces import Memory, Piece, Work
 from damnatio.support.devices import device
+from damnatio.support.workers import cores
 
 T = TypeVar("T")
 GPUS = (1, 2, 4, 8)
@@ -172,7 +173,7 @@ def _here() -> str:
 
     if device().type == "cuda":
         return str(torch.cuda.get_device_name())
-    return f"the processor here, {torch.get_num_threads()} threads of {probing.cores()} cores"
+    return f"the processor here, {torch.get_num_threads()} threads of {cores()} cores"
 
 
 def _room() -> float:

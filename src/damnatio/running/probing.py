@@ -6,7 +6,6 @@ few steps would take longer than the budget gets a smaller batch, and the speed 
 
 import io
 import json
-import os
 import statistics
 import tempfile
 import time
@@ -29,6 +28,7 @@ from damnatio.models.store import ONNX, new_backbone, new_head
 from damnatio.recipe.schema import Optimisation, Recipe
 from damnatio.running.counts import AtHand
 from damnatio.support.devices import device, set_threads
+from damnatio.support.workers import cores
 from damnatio.training.loop import METRICS, Job, fit
 
 BUDGET = 8.0
@@ -151,7 +151,3 @@ def comparing_speed(recipe: Recipe) -> float:
     started = time.perf_counter()
     search(probes, codes[:2048], units, codes)
     return len(probes) * len(units) / (time.perf_counter() - started)
-
-
-def cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

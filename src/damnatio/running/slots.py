@@ -14,9 +14,10 @@ from pathlib import Path
 
 from damnatio.running.failures import failures, record
 from damnatio.running.graph import Graph, Task
-from damnatio.running.launching import cores, own_child, threads_of
+from damnatio.running.launching import own_child, threads_of
 from damnatio.support.errors import DamnatioError
 from damnatio.support.locks import look_anew
+from damnatio.support.workers import cores
 
 LOGS = ".logs"
 
@@ -105,8 +106,7 @@ class Pool:
         """Whether something that the task needs was given up."""
         if task.publishes:
             return False
-        made_by = {node: one for one in self.graph.tasks.values() for node in one.nodes}
-        missing = [made_by[need] for need in task.needs if need not in self._done]
+        missing = [self.graph.made_by[need] for need in task.needs if need not in self._done]
         working = {running.task.id for running in self._running.values()}
         return any((one.id in self._tried and one.id not in working) or self._blocked(one) for one in missing)
 

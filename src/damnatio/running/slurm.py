@@ -50,13 +50,13 @@ def submit(
     known = {task: number for task, number in jobs_of(folder).items() if number in _queued()}
     done = graph.done(folder)
     wanted = {key: task for key, task in graph.tasks.items() if key not in done and task.name not in known}
-    made_by = {node: task.name for task in graph.tasks.values() for node in task.nodes}
     for level in levels(wanted, graph):
         for light in (True, False):
             tasks = [task for task in level if _is_light(task, graph) == light]
             if not tasks:
                 continue
-            before = {known[made_by[need]] for task in tasks for need in task.needs if made_by[need] in known}
+            makers = {graph.made_by[need].name for task in tasks for need in task.needs}
+            before = {known[maker] for maker in makers if maker in known}
             executor = submitit.SlurmExecutor(folder=place, max_num_timeout=1_000_000)
             executor.update_parameters(**_parameters(settings, light, before))
             with executor.batch():

@@ -62,7 +62,7 @@ def status(folder: Path) -> Status:
     """The state of a run by its folder."""
     graph = read_graph(folder)
     done, failed, jobs = graph.done(folder), failures(folder), jobs_of(folder)
-    given = {node: jobs[task.name] for task in graph.tasks.values() for node in task.nodes if task.name in jobs}
+    given = {node: jobs[task.name] for node, task in graph.made_by.items() if task.name in jobs}
     states = []
     for key, node in graph.nodes.items():
         name = graph.names[key]

@@ -10,14 +10,15 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from typing import TypeVar
 
 from damnatio.support.errors import DamnatioError
 
 T = TypeVar("T")
-_PARENT_DEATH_SIGNAL = 1
-"""the option of Linux's `prctl` that names the signal which a process gets when its parent ends"""
+_DEATH_SIGNAL = 1
+"""parameter of Linux's `prctl`: the signal that a process gets when its parent ends"""
 
 
 def cores() -> int:
@@ -27,6 +28,13 @@ def cores() -> int:
         return 1
     found = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, found // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+
+
+def die_with_parent() -> None:
+    """Let the system kill this process when the one ends that started it. Only Linux can do that."""
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):  # other C libraries lack it
+            ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGKILL)
 
 
 def go_through(items: Sequence[T], work: Callable[[T], None], done: Callable[[T], object], workers: int) -> None:
@@ -83,9 +91,7 @@ def _serve(connection: Connection, items: Sequence[T], work: Callable[[T], None]
     import torch
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it too, and ends its workers
-    prctl = getattr(ctypes.CDLL(None), "prctl", None)
-    if prctl is not None:
-        prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+    die_with_parent()
     torch.set_num_threads(1)  # torch's own threads did not survive the fork
     while os.getppid() == parent:
         number = connection.recv()

@@ -5,7 +5,6 @@ quadrics of nose, ears and neck, under a shell of hair. Rays meet each of them i
 hundred elementwise operations on arrays [images, samples]: the same bits for any batch, order or number of threads.
 """
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -16,6 +15,7 @@ from damnatio.faces.synthetic.anatomy import F32, I64, U64, Params
 from damnatio.faces.synthetic.painting import backdrop_of, dress, paint
 from damnatio.faces.synthetic.surfaces import FAR, doubled, flesh, halved, thinned
 from damnatio.support.errors import DamnatioError
+from damnatio.support.workers import cores
 
 SMALLEST, LARGEST = 32, 112
 _BLOCK = 256  # images whose parameters are drawn at once
@@ -26,7 +26,7 @@ def render(seed: int, identities: I64, instances: I64, shots: I64, size: int) ->
     """Faces [n, size, size, 3] RGB, one for each (identity, instance, shot)."""
     if not SMALLEST <= size <= LARGEST:
         raise DamnatioError(f"A synthetic face has a side of {SMALLEST} to {LARGEST} pixels, not {size}.")
-    count, workers = len(identities), os.cpu_count() or 1
+    count, workers = len(identities), cores()
     faces = np.empty((count, size, size, 3), dtype=np.uint8)
     block = max(1, min(_BLOCK, -(-count // workers)))
     step = max(1, _CHUNK // (4 * size * size))
