@@ -25,7 +25,7 @@ def add(verbs: "Verbs[argparse.ArgumentParser]") -> None:
 def _plan(options: argparse.Namespace) -> int:
     from damnatio.recipe.experiments import experiments
     from damnatio.recipe.files import load
-    from damnatio.running.hardware import HERE, device_named
+    from damnatio.running.planning.hardware import HERE, device_named
 
     if options.device != HERE:
         device_named(options.device)  # a misspelt name is an error before anything is measured
@@ -33,8 +33,8 @@ def _plan(options: argparse.Namespace) -> int:
     print(f"damnatio plan: recipe {options.recipe}", file=sys.stderr if options.json else sys.stdout, flush=True)
     import torch
 
-    from damnatio.running.plan_text import json_of, text_of
-    from damnatio.running.planning import GPUS, plan
+    from damnatio.running.planning.plan import GPUS, plan
+    from damnatio.running.planning.text import json_of, text_of
 
     gpus = options.gpus or max(torch.cuda.device_count() if options.device == HERE else 1, 1)
 

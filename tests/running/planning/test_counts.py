@@ -7,8 +7,8 @@ import pytest
 from damnatio.partitions import FILE, Partitions
 from damnatio.pipeline import Pipeline
 from damnatio.recipe.files import load
-from damnatio.running.counts import AtHand, Counts, at_hand, counts_of, drawn_counts
-from damnatio.running.pieces import Work
+from damnatio.running.planning.counts import AtHand, Counts, at_hand, counts_of, drawn_counts
+from damnatio.running.planning.work import Work
 from damnatio.workspace import Workspace
 from tests.conftest import TINY
 

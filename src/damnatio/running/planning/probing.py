@@ -26,7 +26,7 @@ from damnatio.models.importing import import_model
 from damnatio.models.inputs import Pixels, embed_inputs
 from damnatio.models.store import ONNX, new_backbone, new_head
 from damnatio.recipe.schema import Optimisation, Recipe
-from damnatio.running.counts import AtHand
+from damnatio.running.planning.counts import AtHand
 from damnatio.support.devices import device, set_threads
 from damnatio.support.workers import cores
 from damnatio.training.loop import METRICS, Job, fit

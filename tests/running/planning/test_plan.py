@@ -9,11 +9,11 @@ import pytest
 
 from damnatio.cli.main import main
 from damnatio.recipe.files import load
-from damnatio.running import probing
-from damnatio.running.counts import paper_counts
-from damnatio.running.hardware import DEVICES, EFFICIENCY, Speed, speed_up
-from damnatio.running.pieces import Piece, Work
-from damnatio.running.planning import Plan, packed, plan, seconds_of
+from damnatio.running.planning import probing
+from damnatio.running.planning.counts import paper_counts
+from damnatio.running.planning.hardware import DEVICES, EFFICIENCY, Speed, speed_up
+from damnatio.running.planning.plan import Plan, packed, plan, seconds_of
+from damnatio.running.planning.work import Piece, Work
 from tests.conftest import TINY
 
 

@@ -11,8 +11,8 @@ from damnatio.methods import METHODS
 from damnatio.methods.base import ForgetSet, Method, MethodSettings, fine_tuning, method_settings, schedule_of
 from damnatio.models.store import new_head
 from damnatio.recipe.schema import Optimisation, Recipe
-from damnatio.running.counts import Counts
-from damnatio.running.networks import Network, logits_bytes, network_of
+from damnatio.running.planning.counts import Counts
+from damnatio.running.planning.networks import Network, logits_bytes, network_of
 from damnatio.support.files import content_key
 
 FLOAT = 4

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from damnatio.backbones import BACKBONES
 from damnatio.recipe.files import load
 from damnatio.recipe.schema import ModelSettings
-from damnatio.running.counts import at_hand, counts_of
-from damnatio.running.networks import Network, logits_bytes, network_of
-from damnatio.running.pieces import Work
+from damnatio.running.planning.counts import at_hand, counts_of
+from damnatio.running.planning.networks import Network, logits_bytes, network_of
+from damnatio.running.planning.work import Work
 
 FACTOR = 1.6
 """how far the bytes that a process really takes may lie from the formula, to either side"""
@@ -84,7 +84,7 @@ import sys
 from pathlib import Path
 import torch
 from damnatio.recipe.files import load
-from damnatio.running import probing
+from damnatio.running.planning import probing
 
 def status(name):
     lines = Path("/proc/self/status").read_text().splitlines()

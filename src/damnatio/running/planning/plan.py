@@ -7,10 +7,10 @@ from functools import partial
 from typing import Any, TypeVar
 
 from damnatio.recipe.schema import Recipe
-from damnatio.running import probing
-from damnatio.running.counts import AtHand, Counts, at_hand, counts_of
-from damnatio.running.hardware import HERE, Speed, device_named, speed_up
-from damnatio.running.pieces import Memory, Piece, Work
+from damnatio.running.planning import probing
+from damnatio.running.planning.counts import AtHand, Counts, at_hand, counts_of
+from damnatio.running.planning.hardware import HERE, Speed, device_named, speed_up
+from damnatio.running.planning.work import Memory, Piece, Work
 from damnatio.support.devices import device
 from damnatio.support.workers import cores
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from damnatio.running.hardware import EFFICIENCY, FULL
-from damnatio.running.planning import Layout, Plan, Planned
+from damnatio.running.planning.hardware import EFFICIENCY, FULL
+from damnatio.running.planning.plan import Layout, Plan, Planned
 from damnatio.support.workers import cores
 
 GB = 1e9
