@@ -50,6 +50,7 @@ class Step:
     name: str
     command: list[str]
     seconds: float
+    core_seconds: float
     peak: int
     processes: int
     counts: str
@@ -150,7 +151,9 @@ class Rehearsal:
         images = {"faces": self.size.of(IMAGES), **self._embedded()}.get(name)
         if images and not failure:
             note = f"{images / found.seconds:,.0f} images/s in all"
-        step = Step(name, command, found.seconds, found.peak, found.processes, counts, note, failure)
+        step = Step(
+            name, command, found.seconds, found.core_seconds, found.peak, found.processes, counts, note, failure
+        )
         self._file(name).parent.mkdir(parents=True, exist_ok=True)
         self._file(name).write_text(json.dumps(asdict(step), indent=1) + "\n")
         return step

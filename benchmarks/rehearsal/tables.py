@@ -17,6 +17,7 @@ def publish(steps: Sequence[Step], rehearsal: Rehearsal, out: Path, new: Sequenc
     (out / "rehearsal.md").write_text(table([*steps, *failed], rehearsal))
     if rehearsal.size.share == 1 and len(steps) == len(STEPS) and new and new[-1].name == list(STEPS)[-1]:
         values = {f"s: {step.name}": step.seconds for step in steps}
+        values |= {f"core s: {step.name}": step.core_seconds for step in steps}
         values |= {f"GB: {step.name}": step.peak / 1e9 for step in steps}
         history.append("rehearsal", values, share=rehearsal.size.share, processes=rehearsal.processes)
 
@@ -27,12 +28,17 @@ def table(steps: Sequence[Step], rehearsal: Rehearsal) -> str:
     lines = [
         f"**The paper's recipe at {size}, on {os.cpu_count()} cores ({platform.machine()}); trainings end early**",
         "",
-        "| step | what it does | counts | minutes | GB per process | found |",
-        "| --- | --- | --- | --- | --- | --- |",
+        "| step | what it does | counts | minutes | core-minutes | GB per process | found |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     for step in steps:
         found = f"**failed:** {step.failure}" if step.failure else step.note
-        cells = [step.name, STEPS[step.name], step.counts, f"{step.seconds / 60:.1f}", f"{step.peak / 1e9:.2f}", found]
+        times = [f"{step.seconds / 60:.1f}", f"{step.core_seconds / 60:.1f}"]
+        cells = [step.name, STEPS[step.name], step.counts, *times, f"{step.peak / 1e9:.2f}", found]
         lines.append(f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |")
-    lines += ["", "GB: the largest resident size of any process of the step."]
+    lines += [
+        "",
+        "Core-minutes: the time on a core of all processes of the step, whatever else the machine did meanwhile.",
+    ]
+    lines += ["GB: the largest resident size of any process of the step."]
     return "\n".join(lines) + "\n"

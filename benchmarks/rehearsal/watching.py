@@ -1,6 +1,7 @@
-"""Runs a command in a process of its own, and watches its time and the peak memory of each of its processes."""
+"""Runs a command in a process of its own, and watches its time on the clock and on cores, and its peak memory."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -18,6 +19,8 @@ GRACE = 120
 @dataclass(frozen=True)
 class Watched:
     seconds: float
+    core_seconds: float
+    """of all its processes; on a machine that others use as well this says more than the clock"""
     peak: int
     """bytes of the largest process"""
     processes: int
@@ -29,7 +32,7 @@ class Watched:
 def watch(command: Sequence[str], log: Path, enough: Callable[[], bool] | None = None) -> Watched:
     """Run the command to its end, or until `enough` says so. What it prints goes to the log."""
     log.parent.mkdir(parents=True, exist_ok=True)
-    started, peaks, ended = time.monotonic(), dict[int, int](), False
+    started, used, peaks, ended = time.monotonic(), core_seconds(), dict[int, int](), False
     with log.open("wb") as file:
         process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, start_new_session=True)
         while process.poll() is None:
@@ -42,7 +45,15 @@ def watch(command: Sequence[str], log: Path, enough: Callable[[], bool] | None =
     if not ended:
         seconds = time.monotonic() - started
     workers = [peak for peak in peaks.values() if peak > max(peaks.values()) / 4]  # a launcher is not one
-    return Watched(seconds, max(peaks.values(), default=0), len(workers), process.returncode, ended)
+    return Watched(
+        seconds, core_seconds() - used, max(peaks.values(), default=0), len(workers), process.returncode, ended
+    )
+
+
+def core_seconds() -> float:
+    """That all ended processes started from here have used, and theirs."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def end(process: "subprocess.Popen[bytes]") -> None:
