@@ -29,7 +29,7 @@ from damnatio.recipe.schema import Recipe
 from damnatio.support.code import behind, digests
 from damnatio.support.errors import DamnatioError
 from damnatio.support.tables import Table
-from damnatio.workspace import Output, Workspace
+from damnatio.workspace import Output, Wanted, Workspace
 
 _NO_EFFECT = {"workers", "log_every", "checkpoint_seconds", "checkpoint_share", "cache_gb", "slurm"}
 """Settings that change how a result is reached, but never the result: no key depends on them."""
@@ -345,7 +345,7 @@ class Pipeline:
         found = (
             self.workspace.stage(stage, name, settings, inputs, build, code, shared=shared)
             if self._computes and self._can_make(stage, inputs)
-            else self.workspace.find(stage, name, settings, inputs, code)
+            else Wanted(stage, name, settings, inputs, code).find(self.workspace.folder)
         )
         if found is None:
             raise DamnatioError(self._why_missing(stage, name))

@@ -384,7 +384,7 @@ def test_an_edited_method_is_trained_anew_and_the_others_are_not(
     assert main(run) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[1] for line in lines if " s " in line] == ["S1-OF"]
-    assert [line.split("made again: ")[1] for line in lines if "made again" in line] == ["code frame changed"]
+    assert [line.split("last one: ")[1] for line in lines if "unlike" in line] == ["code frame"]
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ def test_same_command_makes_nothing_again(place: Path, capsys: pytest.CaptureFix
     before = (place / "run/report/index.html").stat().st_mtime_ns
     assert run(place) == 0
     said = capsys.readouterr().out
-    assert "made again" not in said
+    assert "unlike" not in said
     assert " s " + str(place) not in said
     assert (place / "run/report/index.html").stat().st_mtime_ns == before
 

@@ -1,15 +1,15 @@
 """A pool of slots: real processes, each with a task of a small graph."""
 
 import os
+import re
 import sys
 import textwrap
 from pathlib import Path
 
 import pytest
 
-from damnatio.running.failures import failures
-from damnatio.running.slots import Pool, Slot, conclude
-from damnatio.support.errors import DamnatioError
+from damnatio.running.failures import all_of, failures
+from damnatio.running.slots import Pool, Slot
 from tests.running.worlds import small_graph
 
 PROGRAM = """
@@ -57,7 +57,7 @@ def test_everything_is_made_once_and_logged(tmp_path: Path) -> None:
     said: list[str] = []
     pool = pool_for(tmp_path / "run", "", said)
     pool.run()
-    conclude(pool.failed)
+    assert pool.failed == {}
     assert names(pool) == ["a", "b", "check", "join", "left", "right"]
     begun = [line.split(": ")[1] for line in said if line.startswith("slot")]
     assert sorted(begun) == sorted(task.name for task in pool.graph.tasks.values())
@@ -76,8 +76,8 @@ def test_a_task_that_fails_stops_only_what_needs_it(tmp_path: Path, fault: str, 
     pool = pool_for(tmp_path / "run", fault, said)
     pool.run()
     assert names(pool) == ["a", "b", "right"]
-    with pytest.raises(DamnatioError, match=rf"1 part failed.+5-forget/left: .*{error}"):
-        conclude(pool.failed)
+    assert list(pool.failed) == ["5-forget/left"]
+    assert re.search(rf"1 part failed.+5-forget/left: .*{error}", str(all_of(pool.failed)))
     again = pool_for(tmp_path / "run", "", said)
     again.run()
     assert (names(again), again.failed) == (["a", "b", "check", "join", "left", "right"], {})

@@ -158,13 +158,3 @@ class Pool:
         last = f"its process was ended by signal {-code}" if code < 0 else "".join(running.said)
         error = DamnatioError(last.removeprefix("damnatio: ") or f"its process ended with code {code}")
         return record(self.folder, running.task.id, running.task.name, error).error
-
-
-def conclude(failed: Mapping[str, str]) -> None:
-    """Raise what failed."""
-    if failed:
-        listed = "; ".join(f"{name}: {error}" for name, error in failed.items())
-        raise DamnatioError(
-            f"{len(failed)} part{'s' if len(failed) > 1 else ''} failed, and the rest is done. The same command tries "
-            f"again. {listed}"
-        )
