@@ -39,7 +39,7 @@ from damnatio.support import processes
 from damnatio.support.errors import DamnatioError
 from damnatio.support.files import content_key, digest_of, write_atomically
 from damnatio.support.locks import Holder, Lock, look_anew
-from damnatio.support.manifests import CACHES, CHECKPOINTS, LOG, MANIFEST, PIECES, manifest_of, section_of
+from damnatio.support.manifests import CACHES, CHECKPOINTS, COSTS, LOG, MANIFEST, PIECES, manifest_of, section_of
 
 LOCKS = ".locks"
 ALONE = "run"
@@ -66,7 +66,7 @@ class Output:
     def content(self) -> str:
         """A hash of the output's files, from its manifest. Equal results have equal hashes, however they were made."""
         files = self.manifest["files"].items()
-        return content_key({name: file["sha256"] for name, file in files if not name.endswith((LOG, *CACHES))})
+        return content_key({name: file["sha256"] for name, file in files if not name.endswith((LOG, *CACHES, *COSTS))})
 
 
 class Absent(Output):
@@ -295,6 +295,12 @@ class Workspace:
         shutil.rmtree(old, ignore_errors=True)
 
 
+def _gpu() -> str:
+    """The GPU that torch computes on; empty without one, or where torch was not needed."""
+    torch = sys.modules.get("torch")
+    return str(torch.cuda.get_device_name()) if torch is not None and torch.cuda.is_available() else ""
+
+
 def _nothing(line: str) -> None:
     pass
 
@@ -336,6 +342,8 @@ def _finish(folder: Path, wanted: Mapping[str, Any], key: str, seconds: float) -
         "damnatio": __version__,
         "python": platform.python_version(),
         "machine": f"{platform.machine()} x {os.cpu_count()}",
+        "device": _gpu(),
+        "processes": processes.size(),
         "command": " ".join(["damnatio", *sys.argv[1:]]),
         "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "seconds": round(seconds, 3),

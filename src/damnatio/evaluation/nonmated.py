@@ -92,10 +92,6 @@ class NonMated(ABC):
     def spread(self, thresholds: Sequence[float] = (), lowest: float = np.inf, title: str = "") -> Spread:
         """One pass: the distribution, the counts at the thresholds, and the pairs that reach `lowest`."""
 
-    @abstractmethod
-    def top(self, lowest: float) -> Top:
-        """The pairs that reach `lowest`."""
-
     @property
     @abstractmethod
     def scores(self) -> Scores:
@@ -112,7 +108,7 @@ def nonmated_pairs(pairing: Pairing[Vectors], most: int = 0, rng: np.random.Gene
     return Held(pairing) if pairing.count <= HELD else Streamed(pairing)
 
 
-class _InMemory(NonMated):
+class InMemory(NonMated):
     """Pairs whose scores fit into memory."""
 
     @abstractmethod
@@ -123,9 +119,11 @@ class _InMemory(NonMated):
     def scores(self) -> Scores:
         return self._collect(np.inf)[0]
 
-    def top(self, lowest: float) -> Top:
-        _, i, j = self._collect(lowest)
-        return self._thinned(i, j)
+    def tops(self, floors: Sequence[float]) -> list[Top]:
+        """For each of these scores, the pairs that reach it; one pass for all."""
+        _, i, j = self._collect(min(floors))
+        scores = dots(self.first.units, i, self.second.units, j)
+        return [self._thinned(i[scores >= floor], j[scores >= floor]) for floor in floors]
 
     def spread(self, thresholds: Sequence[float] = (), lowest: float = np.inf, title: str = "") -> Spread:
         scores, i, j = self._collect(lowest)
@@ -138,7 +136,7 @@ class _InMemory(NonMated):
         return self.listed(kept)
 
 
-class Drawn(_InMemory):
+class Drawn(InMemory):
     """So many pairs, drawn evenly and independently from all of them."""
 
     def __init__(self, pairing: Pairing[Vectors], count: int, rng: np.random.Generator) -> None:
@@ -159,7 +157,7 @@ class Drawn(_InMemory):
         return scores, self._i[reached], self._j[reached]
 
 
-class Held(_InMemory):
+class Held(InMemory):
     """All pairs, computed block by block."""
 
     def __init__(self, pairing: Pairing[Vectors]) -> None:
@@ -187,9 +185,6 @@ class Streamed(NonMated):
     @property
     def scores(self) -> Scores:
         raise MemoryError(f"{self.count:,} scores are streamed and not held")
-
-    def top(self, lowest: float) -> Top:
-        return self.spread((), lowest).top
 
     def spread(self, thresholds: Sequence[float] = (), lowest: float = np.inf, title: str = "") -> Spread:
         sides = first, second = self.pairing.in_order()

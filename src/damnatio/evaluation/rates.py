@@ -100,6 +100,11 @@ class Rates:
             if not suffix and group in KEPT_GROUPS:
                 yield self._person(What("1:N", group, target, "TPIR_person"), f"search {group}", won, limit)
 
+    def reached(self, metric: str, threshold: Threshold) -> Iterator[Result]:
+        """The share of each mated group that reaches a threshold of no operating point."""
+        for group, mated in self._c.mated.items():
+            yield self._share(What("1:1", group, math.nan, metric), group, mated, threshold)
+
     def legacy(self, target: float, thresholds: Thresholds, legacy: Legacy, spread: Spread) -> Iterator[Result]:
         """The rates of probes against what f* has enrolled, at the thresholds of f*. `spread` is that of the non-mated
         test scores. Subjects are drawn as for the ordinary rates of a group."""

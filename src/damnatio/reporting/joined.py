@@ -15,10 +15,11 @@ from typing import Any
 from damnatio import __version__
 from damnatio.evaluation.measuring import ORIGINAL
 from damnatio.recipe.schema import Recipe
-from damnatio.reporting import findings, layouts
+from damnatio.reporting import cost, findings, layouts, trade_off
 from damnatio.reporting.grids import Grid
-from damnatio.reporting.joined_figures import rates_by_group, trade_off
+from damnatio.reporting.joined_figures import rates_by_group
 from damnatio.reporting.layouts import Panel
+from damnatio.reporting.looks import in_order
 from damnatio.reporting.lookup import Averaged, Results
 from damnatio.reporting.page import Illustration, embedded, once_each, template
 from damnatio.reporting.report import RESULTS, WARNINGS, headings, read_report, write_grids
@@ -64,9 +65,9 @@ def write_joined(name: str, runs: Sequence[Run], folder: Path) -> None:
     results.write_csv(folder / RESULTS)
     warnings.write_csv(folder / WARNINGS)
     grids = grids_of(runs)
-    write_grids(grids, folder)
+    write_grids([*grids, *costs_of(runs)], folder)
     panels, point = panels_of(runs), runs[0].recipe.evaluate.operating_points[0]
-    trade_off(panels, point, folder)
+    trade_off.trade_off(panels, folder)
     rates_by_group(panels, point, folder)
     bars = " Bars are standard deviations over seeds." if len(_seeds(runs)) > 1 else ""
     found = findings_of(runs)
@@ -79,7 +80,7 @@ def write_joined(name: str, runs: Sequence[Run], folder: Path) -> None:
         warnings=once_each(warnings),
         grids=grids,
         figures=[
-            embedded(Illustration("trade-off", "What forgetting costs", f"{TRADE_OFF}{bars}"), folder),
+            embedded(Illustration(trade_off.NAME, "What forgetting costs", f"{trade_off.CAPTION}{bars}"), folder),
             embedded(Illustration("rates-by-group", "Rates of each group", f"{BY_GROUP}{bars}"), folder),
         ],
         findings=found,
@@ -90,18 +91,14 @@ def write_joined(name: str, runs: Sequence[Run], folder: Path) -> None:
     write_atomically(folder / "index.html", page)
 
 
-TRADE_OFF = (
-    "Lower and further left is better. Left: how often two new photographs of a forgotten person are linked, against "
-    "the test TMR that was lost. Right: how far the scores of seen photographs stay from those of strangers, against "
-    "the footprint. A filled marker is not dominated by another method of its experiment; f* is black."
-)
 BY_GROUP = "R and T shall stay where f* is; the forget groups shall fall."
 
 
 def grids_of(runs: Sequence[Run]) -> list[Grid]:
-    """The paper's Tables V, IV and III, over all runs."""
+    """The paper's Tables V, IV and III and the numbers of its text, over all runs."""
     panels, points = panels_of(runs), runs[0].recipe.evaluate.operating_points
-    grids = [*layouts.comparison(panels, points[0]), layouts.rates(panels, points), layouts.distances(panels)]
+    grids = [*layouts.comparison(panels, points[0]), layouts.rates(panels, points)]
+    grids += [layouts.distances(panels), layouts.text(panels)]
     seeds = _seeds(runs)
     if len(seeds) > 1:
         listed = ", ".join(map(str, seeds))
@@ -113,16 +110,38 @@ def grids_of(runs: Sequence[Run]) -> list[Grid]:
 
 def panels_of(runs: Sequence[Run]) -> list[Panel]:
     """One panel per experiment and scale. Its title leaves out what is the same in all of them."""
-    experiments = _by_experiment(runs)
-    scales = {scale for run in runs for scale in run.recipe.forget.scales}
     panels = []
-    for name, its in experiments.items():
+    for name, its in _by_experiment(runs).items():
         results = Averaged([Results(*run.tables, run.titles) for run in its])
-        for scale in dict.fromkeys(scale for run in its for scale in run.recipe.forget.scales):
-            parts = [name] if len(experiments) > 1 else []
-            parts += [scale] if (len(scales) > 1 and scale != name) or not parts else []
-            panels.append(Panel(" ".join(parts), results, scale, list(results.titles)))
+        variants = in_order(list(results.titles))
+        panels += [Panel(title, results, scale, variants) for scale, title in _scales(runs, name).items()]
     return panels
+
+
+def costs_of(runs: Sequence[Run]) -> list[Grid]:
+    """The hours of each training, over all runs whose reports have them."""
+    panels: dict[str, list[dict[str, cost.Cost]]] = {}
+    titles: dict[str, str] = {}
+    for name, its in _by_experiment(runs).items():
+        found = [cost.read(run.folder) for run in its]
+        for run in its:
+            titles |= run.titles
+        for scale, title in _scales(runs, name).items():
+            panels[title] = [{v: each for (at, v), each in costs.items() if at == scale} for costs in found]
+    known = any(costs for panel in panels.values() for costs in panel)
+    return [cost.table(panels, {v: titles[v] for v in in_order(list(titles))})] if known else []
+
+
+def _scales(runs: Sequence[Run], experiment: str) -> dict[str, str]:
+    """The scales of an experiment, and the title of its panel at each."""
+    experiments = _by_experiment(runs)
+    every = {scale for run in runs for scale in run.recipe.forget.scales}
+    titles = {}
+    for scale in dict.fromkeys(scale for run in experiments[experiment] for scale in run.recipe.forget.scales):
+        parts = [experiment] if len(experiments) > 1 else []
+        parts += [scale] if (len(every) > 1 and scale != experiment) or not parts else []
+        titles[scale] = " ".join(parts)
+    return titles
 
 
 def findings_of(runs: Sequence[Run]) -> dict[str, list[findings.Finding]]:
