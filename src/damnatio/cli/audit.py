@@ -170,7 +170,7 @@ def _say_where(options: argparse.Namespace) -> None:
 
 
 def _findings(options: argparse.Namespace) -> int:
-    from damnatio.reporting.findings import judge, markdown
+    from damnatio.reporting.findings.judging import judge, markdown
     from damnatio.reporting.joined import findings_of, findings_text
     from damnatio.reporting.report import read_report
     from damnatio.running.joint import reports_of, runs_in

@@ -15,7 +15,9 @@ from typing import Any
 from damnatio import __version__
 from damnatio.evaluation.measuring import ORIGINAL
 from damnatio.recipe.schema import Recipe
-from damnatio.reporting import findings, layouts
+from damnatio.reporting import layouts
+from damnatio.reporting.findings import judging
+from damnatio.reporting.findings.claims import Finding
 from damnatio.reporting.grids import Grid
 from damnatio.reporting.joined_figures import rates_by_group, trade_off
 from damnatio.reporting.layouts import Panel
@@ -83,8 +85,8 @@ def write_joined(name: str, runs: Sequence[Run], folder: Path) -> None:
             embedded(Illustration("rates-by-group", "Rates of each group", f"{BY_GROUP}{bars}"), folder),
         ],
         findings=found,
-        explanation=findings.EXPLANATION,
-        marks=findings.MARKS,
+        explanation=judging.EXPLANATION,
+        marks=judging.MARKS,
         version=__version__,
     )
     write_atomically(folder / "index.html", page)
@@ -125,16 +127,16 @@ def panels_of(runs: Sequence[Run]) -> list[Panel]:
     return panels
 
 
-def findings_of(runs: Sequence[Run]) -> dict[str, list[findings.Finding]]:
+def findings_of(runs: Sequence[Run]) -> dict[str, list[Finding]]:
     """The paper's findings, judged on each seed by itself; the seed is the title where there are several."""
     seeds = _seeds(runs)
-    judged = {seed: findings.judge([run.tables for run in runs if run.seed == seed]) for seed in seeds}
+    judged = {seed: judging.judge([run.tables for run in runs if run.seed == seed]) for seed in seeds}
     return {f"Seed {seed}" if len(seeds) > 1 else "": found for seed, found in judged.items()}
 
 
-def findings_text(found: Mapping[str, Sequence[findings.Finding]]) -> str:
+def findings_text(found: Mapping[str, Sequence[Finding]]) -> str:
     """The findings of each seed, as a page of text."""
-    return "\n".join((f"## {title}\n\n" if title else "") + findings.markdown(one) for title, one in found.items())
+    return "\n".join((f"## {title}\n\n" if title else "") + judging.markdown(one) for title, one in found.items())
 
 
 def terminal_tables(runs: Sequence[Run], width: int) -> list[Any]:

@@ -18,7 +18,8 @@ from damnatio.methods import METHODS
 from damnatio.methods.base import method_settings
 from damnatio.partitions import COUNTS
 from damnatio.recipe.schema import Recipe
-from damnatio.reporting import figures, findings, layouts
+from damnatio.reporting import figures, layouts
+from damnatio.reporting.findings import judging
 from damnatio.reporting.grids import Grid
 from damnatio.reporting.lookup import Results
 from damnatio.reporting.mechanism import ON_THE_SPHERE, mechanisms
@@ -91,8 +92,8 @@ def write_report(
         mechanisms(moving, folder)
         caption = "One identity's images under gradient descent on each loss; other identities on the dotted circle."
         illustrations.append(Illustration("mechanism", "Mechanism of each forget loss, on the unit sphere", caption))
-    found = findings.judge([(results, warnings)])
-    write_atomically(folder / "findings.md", findings.markdown(found))
+    found = judging.judge([(results, warnings)])
+    write_atomically(folder / "findings.md", judging.markdown(found))
     write_page(
         recipe,
         results=Results(results, warnings, titles),
