@@ -15,9 +15,10 @@ from typing import Any
 from damnatio import __version__
 from damnatio.evaluation.measuring import ORIGINAL
 from damnatio.recipe.schema import Recipe
-from damnatio.reporting import layouts
+from damnatio.reporting import against_paper, layouts
 from damnatio.reporting.findings import judging
 from damnatio.reporting.findings.claims import Finding
+from damnatio.reporting.findings.evidence import Evidence
 from damnatio.reporting.grids import Grid
 from damnatio.reporting.joined_figures import rates_by_group, trade_off
 from damnatio.reporting.layouts import Panel
@@ -73,6 +74,7 @@ def write_joined(name: str, runs: Sequence[Run], folder: Path) -> None:
     bars = " Bars are standard deviations over seeds." if len(_seeds(runs)) > 1 else ""
     found = findings_of(runs)
     write_atomically(folder / "findings.md", findings_text(found))
+    against_paper.compare(evidence_of(runs), found).write(folder)
     for run in runs:
         shutil.copyfile(checked(run.folder / "index.html"), folder / run.page)
     page = template("joined.html").render(
@@ -128,10 +130,32 @@ def panels_of(runs: Sequence[Run]) -> list[Panel]:
 
 
 def findings_of(runs: Sequence[Run]) -> dict[str, list[Finding]]:
-    """The paper's findings, judged on each seed by itself; the seed is the title where there are several."""
-    seeds = _seeds(runs)
-    judged = {seed: judging.judge([run.tables for run in runs if run.seed == seed]) for seed in seeds}
-    return {f"Seed {seed}" if len(seeds) > 1 else "": found for seed, found in judged.items()}
+    """The paper's findings, judged on each seed by itself; the seed is part of the title where there are several."""
+    seeds, found = _seeds(runs), {}
+    for seed in seeds:
+        for name, mine in judged_together([run for run in runs if run.seed == seed]).items():
+            parts = [name] * bool(name) + [f"seed {seed}"] * (len(seeds) > 1)
+            title = ", ".join(parts)
+            found[title[:1].upper() + title[1:]] = judging.judge([run.tables for run in mine])
+    return found
+
+
+def judged_together(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    """All runs, if they complete each other: other backbones, scales or methods. Runs of one backbone that measured
+    the same again are experiments of their own, and each is judged by itself, under its name."""
+    return _by_experiment(runs) if judging.contradiction([run.tables[0] for run in runs]) else {"": list(runs)}
+
+
+def evidence_of(runs: Sequence[Run]) -> dict[str, Evidence]:
+    """What is compared with the paper, by title: the means over seeds of each experiment. Experiments of one backbone
+    that complete each other are one."""
+    means = {}
+    for name, its in _by_experiment(runs).items():
+        tables = against_paper.mean_of([run.tables[0] for run in its])
+        means[name] = (tables, Table.joined([run.tables[1] for run in its]))
+    if judging.contradiction([results for results, _ in means.values()]):
+        return {name: Evidence(*both) for name, both in means.items()}
+    return {n.backbone: n for n in judging.evidence_of(list(means.values()))}
 
 
 def findings_text(found: Mapping[str, Sequence[Finding]]) -> str:

@@ -12,13 +12,13 @@ from safetensors.numpy import load_file
 
 from damnatio.embedding import load_examples
 from damnatio.evaluation.measuring import ORIGINAL
-from damnatio.evaluation.rates import COLUMNS
+from damnatio.evaluation.rates import COLUMNS, VERSION
 from damnatio.faces.base import Faces
 from damnatio.methods import METHODS
 from damnatio.methods.base import method_settings
 from damnatio.partitions import COUNTS
 from damnatio.recipe.schema import Recipe
-from damnatio.reporting import figures, layouts
+from damnatio.reporting import against_paper, figures, layouts
 from damnatio.reporting.findings import judging
 from damnatio.reporting.grids import Grid
 from damnatio.reporting.lookup import Results
@@ -26,7 +26,7 @@ from damnatio.reporting.mechanism import ON_THE_SPHERE, mechanisms
 from damnatio.reporting.page import Illustration, write_page
 from damnatio.support.errors import DamnatioError
 from damnatio.support.files import write_atomically
-from damnatio.support.manifests import checked
+from damnatio.support.manifests import checked, manifest_of, section_of
 from damnatio.support.tables import Table, codes_of, groups_of
 
 RESULTS, WARNINGS = "results.csv", "warnings.csv"
@@ -92,8 +92,10 @@ def write_report(
         mechanisms(moving, folder)
         caption = "One identity's images under gradient descent on each loss; other identities on the dotted circle."
         illustrations.append(Illustration("mechanism", "Mechanism of each forget loss, on the unit sphere", caption))
-    found = judging.judge([(results, warnings)])
+    evidence = judging.evidence_of([(results, warnings)])
+    found = judging.judged(evidence)
     write_atomically(folder / "findings.md", judging.markdown(found))
+    against_paper.compare({"": evidence[0]}, {"": found}).write(folder)
     write_page(
         recipe,
         results=Results(results, warnings, titles),
@@ -149,7 +151,13 @@ def _panels(recipe: Recipe, results: Table, warnings: Table) -> list[layouts.Pan
 
 
 def read_report(folder: Path) -> tuple[Table, Table]:
-    """The long results and the warnings of a finished report."""
+    """The long results and the warnings of a finished report. Results of another version are refused."""
+    version = section_of(manifest_of(folder), "settings").get("results", VERSION)  # the first had no number
+    if version != VERSION:
+        raise DamnatioError(
+            f"{folder / RESULTS} has version {version} of the results, and this damnatio reads version {VERSION}: use "
+            "the damnatio that made it, or make the report again with this one."
+        )
     return _read_csv(folder / RESULTS, _COLUMNS), _read_csv(folder / WARNINGS, _WARNED)
 
 

@@ -8,8 +8,8 @@ from damnatio.reporting.findings.evidence import Evidence
 
 TEXT = "Forgetting carries to other backbones"
 GONE = 0.1
-"""'a forget-train TMR of 0.000': at most this share of f*'s. Tables IV and V: 0.00 on all three backbones at S1; at most
-0.07 anywhere (S2 at 1e-2)."""
+"""'a forget-train TMR of 0.000': at most this share of f*'s. Tables IV and V: 0.00 on all three backbones at S1, and
+0.07 at most, at S2 and 1e-2."""
 
 
 def claims(every_backbone: Sequence[Evidence]) -> Iterator[Claim]:

@@ -9,6 +9,7 @@ square root: 0.02 for ten people.
 
 import math
 from collections.abc import Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 
 from damnatio.evaluation.measuring import ORIGINAL
@@ -56,7 +57,10 @@ class Number:
 
 
 class Evidence:
-    """The results of one backbone. Rates are read at the lowest operating point that rests on enough comparisons."""
+    """The results of one backbone. `sound` lists the operating points that rest on enough comparisons, by task, from
+    the lowest. Rates are read at the one of number `level`."""
+
+    level = 0
 
     def __init__(self, results: Table, warnings: Table | None = None, stated: Stated = frozenset()) -> None:
         self.backbone = str(results["backbone"][0])
@@ -65,16 +69,21 @@ class Evidence:
         self._rows = {}
         self._subjects: dict[tuple[str, str, str], int] = {}
         for row in results.rows():
-            quantity = quantity_of(row)
-            quantity = quantity if quantity.metric in AT_A_POINT else replace(quantity, point=None)
+            quantity = without_point(quantity_of(row))
             self._rows[quantity] = row
             if row["subjects"]:
                 self._subjects[quantity.scale, quantity.variant, quantity.group] = row["subjects"]
         doubtful = {(row["task"], row["operating_point"]) for row in warnings.rows()} if warnings else set()
-        self.points: dict[str, float | None] = {}
+        self.sound: dict[str, list[float]] = {}
         for task in ("1:1", "1:N"):
             points = sorted({q.point for q in self._rows if q.task == task and q.point is not None})
-            self.points[task] = next((point for point in points if (task, point) not in doubtful), None)
+            self.sound[task] = [point for point in points if (task, point) not in doubtful]
+
+    def at_level(self, level: int) -> "Evidence":
+        """The same evidence, read at another operating point."""
+        other = copy(self)
+        other.level = level
+        return other
 
     @property
     def transformer(self) -> bool:
@@ -91,7 +100,8 @@ class Evidence:
         """The number of this model and group, at the judged operating point unless another is named; NaN if there is
         none."""
         task = "1:N" if metric == "TPIR" else "1:1"
-        at = (point or self.points[task]) if metric in AT_A_POINT else None
+        judged = self.sound[task][min(self.level, len(self.sound[task]) - 1)] if self.sound[task] else None
+        at = (judged if point is None else point) if metric in AT_A_POINT else None
         quantity = Quantity(scale, method, task, group, metric, at)
         row = self._rows.get(quantity)
         if row is None or math.isnan(row["value"]):
@@ -122,12 +132,15 @@ class Evidence:
 
 
 def without_point(quantity: Quantity) -> Quantity:
+    """A metric that has one value is looked up without an operating point, though its row may name one."""
     return quantity if quantity.metric in AT_A_POINT else replace(quantity, point=None)
 
 
 def named(numbers: Mapping[str, Number]) -> str:
     """Numbers as people read them, and the rows that are missing."""
     known = ", ".join(f"{name} {number.value:.4g}" for name, number in numbers.items() if not number.missing)
+    points = {number.quantity.point for number in numbers.values() if number.quantity and not number.missing}
+    known = "".join(f"at {point:g}: " for point in points if point is not None) + known
     rows: dict[str, list[str]] = {}
     for name, number in numbers.items():
         if number.missing:

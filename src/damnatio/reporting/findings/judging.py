@@ -5,6 +5,7 @@ in the files of the findings, each with the cells of the paper's tables that it 
 to a run. Fed with the paper's own numbers all eight findings hold. If small data contradicts the paper, they say so.
 """
 
+import math
 from collections.abc import Sequence
 
 from damnatio.reporting.findings import averaging, backbones, footprint, generic, mechanisms, strong, unseen, verdict
@@ -16,13 +17,14 @@ from damnatio.support.errors import DamnatioError
 from damnatio.support.tables import Table
 
 EXPLANATION = (
-    "Rates are judged at the lowest operating point that rests on enough comparisons. A difference counts if it is larger "
-    "than the intervals of its two numbers allow for; distances have none and must differ by 0.002, the paper's margin, "
-    "or more where they rest on fewer than a thousand people."
+    "Each claim is judged at the lowest operating point that rests on enough comparisons and at which it can be decided. "
+    "A difference counts if it is larger than the intervals of its two numbers allow for. Distances have none: they "
+    "must differ by the paper's margin, 0.002, or by more where they rest on fewer than a thousand people."
 )
 MARKS = {True: "yes", False: "no", None: "?"}
 ON_ONE = {1: mechanisms, 2: generic, 3: strong, 4: unseen, 5: averaging, 6: footprint, 8: verdict}
 """the findings that are judged on one backbone, by their numbers; 7 compares backbones"""
+TEXTS = {number: finding.TEXT for number, finding in sorted({**ON_ONE, 7: backbones}.items())}
 EVERYWHERE = (4,)
 """findings that the paper shows on transformers as well (Table V)"""
 
@@ -33,30 +35,31 @@ def judge(runs: Sequence[tuple[Table, Table]]) -> list[Finding]:
 
 
 def evidence_of(runs: Sequence[tuple[Table, Table]]) -> list[Evidence]:
-    """The evidence of each backbone. Runs of one backbone are put together."""
+    """The evidence of each backbone. Runs of one backbone are put together; if they contradict each other, they are
+    refused."""
+    contradicting = contradiction([results for results, _ in runs])
+    if contradicting:
+        raise DamnatioError(f"The runs cannot be judged as one: {contradicting}. Judge them one by one, or join them.")
     found = []
     for backbone in dict.fromkeys(str(results["backbone"][0]) for results, _ in runs):
         mine = [run for run in runs if run[0]["backbone"][0] == backbone]
-        results, warnings = (Table.joined([run[which] for run in mine]) for which in (0, 1))
-        contradiction = contradicting([run[0] for run in mine])
-        if contradiction:
-            raise DamnatioError(
-                f"Two runs of {backbone} cannot be judged as one: {contradiction}. Judge them one by one, or join them."
-            )
-        found.append(Evidence(results, warnings))
+        found.append(Evidence(Table.joined([run[0] for run in mine]), Table.joined([run[1] for run in mine])))
     return found
 
 
-def contradicting(tables: Sequence[Table]) -> str:
+def contradiction(tables: Sequence[Table]) -> str:
     """The first number for which runs of one backbone give two values; empty if there is none."""
-    names = ("scale", "method", "task", "group", "operating_point", "metric")
+    if len(tables) == 1:
+        return ""
+    names = ("backbone", "scale", "method", "task", "group", "operating_point", "metric")
     seen: dict[tuple[str, ...], float] = {}
     for table in tables:
         for row in table.rows():
             key, value = tuple(str(row[name]) for name in names), row["value"]
-            if value == value and seen.setdefault(key, value) != value:
-                scale, method, _, group, _, metric = key
-                return f"{metric} of {group} under {method} at {scale} is {seen[key]:.4g} and {value:.4g}"
+            if not math.isnan(value) and seen.setdefault(key, value) != value:
+                backbone, scale, method, _, group, _, metric = key
+                what = f"{metric} of {group} under {method} at {scale} with {backbone}"
+                return f"{what} is {seen[key]:.4g} and {value:.4g}"
     return ""
 
 
@@ -80,9 +83,23 @@ def _stated(backbone: str) -> Stated:
 
 
 def judged(evidence: Sequence[Evidence]) -> list[Finding]:
-    """The paper shows most findings on a convolutional backbone; they are judged on these, where there are any."""
+    """The paper shows most findings on a convolutional backbone; they are judged on these, where there are any. A claim
+    is decided at the lowest operating point that can decide it: the paper's tables bear its findings out at each."""
+    levels = range(max([1, *(len(points) for n in evidence for points in n.sound.values())]))
+    tries = [_all_claims([n.at_level(level) for n in evidence]) for level in levels]
+    found = []
+    for number, text in TEXTS.items():
+        claims = []
+        for same in zip(*(claims_of[number] for claims_of in tries), strict=True):
+            claims.append(next((claim for claim in same if claim.true is not None), same[0]))
+        found.append(Finding(number, text, claims))
+    return found
+
+
+def _all_claims(evidence: Sequence[Evidence]) -> dict[int, list[Claim]]:
+    """The claims of each finding, by its number."""
     convolutional = [n for n in evidence if not n.transformer]
-    found = [Finding(7, backbones.TEXT, list(backbones.claims(evidence)))]
+    found = {7: list(backbones.claims(evidence))}
     for number, finding in ON_ONE.items():
         claims = []
         for n in evidence if number in EVERYWHERE or not convolutional else convolutional:
@@ -91,10 +108,10 @@ def judged(evidence: Sequence[Evidence]) -> list[Finding]:
                 claims += [_placed(claim, place) for claim in finding.claims(n, scale)]
         if number == 8 and not any(n.larger(scale) for n in evidence for scale in n.scales):
             claims.append(Claim("the same holds at a larger forget scale", None, f"one scale: {evidence[0].scales[0]}"))
-        if not claims:
-            claims = [Claim("the paper shows this at its smaller scale, S1", None, "it is not among the scales")]
-        found.append(Finding(number, finding.TEXT, claims))
-    return sorted(found, key=lambda finding: finding.number)
+        found[number] = claims or [
+            Claim("the paper shows this at S1, its smaller scale", None, "it is not among these")
+        ]
+    return found
 
 
 def _placed(claim: Claim, place: Sequence[str]) -> Claim:

@@ -8,8 +8,8 @@ from damnatio.reporting.findings.evidence import Evidence
 
 TEXT = "Unseen images are harder to forget than seen ones, yet weakly forgotten"
 HALVED = 0.5
-"""'weak forgetting to some extent': at most this share of f*'s TMR. Tables IV and V: the best confuser 0.06 to 0.34, the
-best hider 0.05 to 0.39."""
+"""'weak forgetting to some extent': at most this share of f*'s TMR. Tables IV and V: the best confuser has 0.06 to 0.34
+of it, the best hider 0.05 to 0.39."""
 NEARLY = 0.4
 """'nearly unidentifiable' on S1: at most this share of f*'s TPIR. Tables IV and V: at most 0.35, CP at 1e-2."""
 

@@ -1,8 +1,8 @@
 """The paper's own numbers, read from two tables that lie beside this module.
 
-`numbers.csv` has one row per number: every cell of Tables II to V, and the numbers that only the text states. `place` is
-the table, or the section of the text. Names of backbones, groups and metrics are ours. Where the text gives a range
-("between", "at least"), `value` is empty and `low` and `high` hold the ends.
+`numbers.csv` has one row per number: every cell of Tables II to V, and the numbers that only the text states. `place`
+is the table, or the section of the text. Names of backbones, groups and metrics are ours. Where the text gives a range
+("between", "at least"), `value` is empty, and `low` and `high` hold the ends that it names.
 
 `differences.csv` has one row per difference that the text names: the first side is the higher one. Most of them can be
 read off the numbers as well; for some the paper gives a figure and no number.
@@ -75,6 +75,18 @@ def results() -> Table:
     return table.with_columns(
         count=[0] * len(table), subjects=[0] * len(table), wilson_low=nothing, wilson_high=nothing
     )
+
+
+@cache
+def places() -> dict[tuple[str, ...], str]:
+    """The place of each number of `results`: the first that states it."""
+    found = {}
+    for row in reversed(numbers()):
+        found[tuple(row[name] for name in ("backbone", "scale", "method", "group", "metric"))] = row["place"]
+    for key, place in list(found.items()):
+        if key[3:] == ("R", "deformation"):
+            found[(*key[:4], "footprint")] = place
+    return found
 
 
 @cache
