@@ -11,6 +11,10 @@ GONE = 0.1
 """'a forget-train TMR of 0.000': at most this share of f*'s. Tables IV and V: 0.00 on all three backbones at S1, and
 0.07 at most, at S2 and 1e-2."""
 
+CHEAPER = 0.5
+"""'confined to the iResNet-34': on a transformer OF costs at most this share of the retain TPIR that it costs on a
+convolutional backbone. Table V: 0.32 and 0.09."""
+
 
 def claims(every_backbone: Sequence[Evidence]) -> Iterator[Claim]:
     """The paper compares the backbones at S1, and convolutional ones with transformers."""
@@ -52,7 +56,11 @@ def _types(backbones: Sequence[Evidence]) -> Iterator[Claim]:
     )
     costs = {name: of["f*"].minus(of["OF"]) for name, of in rates.items()}
     yield claim(
-        "OF costs more of the retain TPIR on a convolutional backbone than on a transformer",
+        "OF costs at most half as much of the retain TPIR on a transformer as on a convolutional backbone",
         costs,
-        every(n.exceeds(costs[n.backbone], costs[other.backbone]) for n in convolutional for other in transformers),
+        every(
+            n.exceeds(costs[n.backbone].times(CHEAPER), costs[other.backbone])
+            for n in convolutional
+            for other in transformers
+        ),
     )

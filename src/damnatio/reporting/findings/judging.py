@@ -17,9 +17,9 @@ from damnatio.support.errors import DamnatioError
 from damnatio.support.tables import Table
 
 EXPLANATION = (
-    "Each claim is judged at the lowest operating point that rests on enough comparisons and at which it can be decided. "
-    "A difference counts if it is larger than the intervals of its two numbers allow for. Distances have none: they "
-    "must differ by the paper's margin, 0.002, or by more where they rest on fewer than a thousand people."
+    "Each claim is judged at the lowest operating point that rests on enough comparisons and can decide it. A "
+    "difference counts if it is larger than the intervals of its two numbers allow for. Distances have none: they must "
+    "differ by the paper's margin, 0.002, or by more where they rest on fewer than a thousand people."
 )
 MARKS = {True: "yes", False: "no", None: "?"}
 ON_ONE = {1: mechanisms, 2: generic, 3: strong, 4: unseen, 5: averaging, 6: footprint, 8: verdict}
