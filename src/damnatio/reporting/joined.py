@@ -134,9 +134,8 @@ def findings_of(runs: Sequence[Run]) -> dict[str, list[Finding]]:
     seeds, found = _seeds(runs), {}
     for seed in seeds:
         for name, mine in judged_together([run for run in runs if run.seed == seed]).items():
-            parts = [name] * bool(name) + [f"seed {seed}"] * (len(seeds) > 1)
-            title = ", ".join(parts)
-            found[title[:1].upper() + title[1:]] = judging.judge([run.tables for run in mine])
+            of_seed = f"{name}, seed {seed}" if name else f"Seed {seed}"
+            found[of_seed if len(seeds) > 1 else name] = judging.judge([run.tables for run in mine])
     return found
 
 
