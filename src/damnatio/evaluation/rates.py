@@ -50,6 +50,8 @@ class Result:
 
 
 COLUMNS = tuple(column.name for column in fields(Result))
+VERSION = 1
+"""the version of the results: another one where a column or a row gets another meaning, not where rows are added"""
 
 
 @dataclass(frozen=True)

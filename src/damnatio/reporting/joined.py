@@ -15,7 +15,10 @@ from typing import Any
 from damnatio import __version__
 from damnatio.evaluation.measuring import ORIGINAL
 from damnatio.recipe.schema import Recipe
-from damnatio.reporting import cost, findings, layouts, trade_off
+from damnatio.reporting import against_paper, cost, layouts, trade_off
+from damnatio.reporting.findings import judging
+from damnatio.reporting.findings.claims import Finding
+from damnatio.reporting.findings.evidence import Evidence
 from damnatio.reporting.grids import Grid
 from damnatio.reporting.joined_figures import rates_by_group
 from damnatio.reporting.layouts import Panel
@@ -72,6 +75,7 @@ def write_joined(name: str, runs: Sequence[Run], folder: Path) -> None:
     bars = " Bars are standard deviations over seeds." if len(_seeds(runs)) > 1 else ""
     found = findings_of(runs)
     write_atomically(folder / "findings.md", findings_text(found))
+    against_paper.compare(evidence_of(runs), found).write(folder)
     for run in runs:
         shutil.copyfile(checked(run.folder / "index.html"), folder / run.page)
     page = template("joined.html").render(
@@ -84,8 +88,8 @@ def write_joined(name: str, runs: Sequence[Run], folder: Path) -> None:
             embedded(Illustration("rates-by-group", "Rates of each group", f"{BY_GROUP}{bars}"), folder),
         ],
         findings=found,
-        explanation=findings.EXPLANATION,
-        marks=findings.MARKS,
+        explanation=judging.EXPLANATION,
+        marks=judging.MARKS,
         version=__version__,
     )
     write_atomically(folder / "index.html", page)
@@ -144,16 +148,37 @@ def _scales(runs: Sequence[Run], experiment: str) -> dict[str, str]:
     return titles
 
 
-def findings_of(runs: Sequence[Run]) -> dict[str, list[findings.Finding]]:
-    """The paper's findings, judged on each seed by itself; the seed is the title where there are several."""
-    seeds = _seeds(runs)
-    judged = {seed: findings.judge([run.tables for run in runs if run.seed == seed]) for seed in seeds}
-    return {f"Seed {seed}" if len(seeds) > 1 else "": found for seed, found in judged.items()}
+def findings_of(runs: Sequence[Run]) -> dict[str, list[Finding]]:
+    """The paper's findings, judged on each seed by itself; the seed is part of the title where there are several."""
+    seeds, found = _seeds(runs), {}
+    for seed in seeds:
+        for name, mine in judged_together([run for run in runs if run.seed == seed]).items():
+            of_seed = f"{name}, seed {seed}" if name else f"Seed {seed}"
+            found[of_seed if len(seeds) > 1 else name] = judging.judge([run.tables for run in mine])
+    return found
 
 
-def findings_text(found: Mapping[str, Sequence[findings.Finding]]) -> str:
+def judged_together(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    """All runs, if they complete each other: other backbones, scales or methods. Runs of one backbone that measured
+    the same again are experiments of their own, and each is judged by itself, under its name."""
+    return _by_experiment(runs) if judging.contradiction([run.tables[0] for run in runs]) else {"": list(runs)}
+
+
+def evidence_of(runs: Sequence[Run]) -> dict[str, Evidence]:
+    """What is compared with the paper, by title: the means over seeds of each experiment. Experiments of one backbone
+    that complete each other are one."""
+    means = {}
+    for name, its in _by_experiment(runs).items():
+        tables = against_paper.mean_of([run.tables[0] for run in its])
+        means[name] = (tables, Table.joined([run.tables[1] for run in its]))
+    if judging.contradiction([results for results, _ in means.values()]):
+        return {name: Evidence(*both) for name, both in means.items()}
+    return {n.backbone: n for n in judging.evidence_of(list(means.values()))}
+
+
+def findings_text(found: Mapping[str, Sequence[Finding]]) -> str:
     """The findings of each seed, as a page of text."""
-    return "\n".join((f"## {title}\n\n" if title else "") + findings.markdown(one) for title, one in found.items())
+    return "\n".join((f"## {title}\n\n" if title else "") + judging.markdown(one) for title, one in found.items())
 
 
 def terminal_tables(runs: Sequence[Run], width: int) -> list[Any]:

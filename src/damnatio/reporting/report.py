@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 
 from damnatio.evaluation.measuring import ORIGINAL
-from damnatio.evaluation.rates import COLUMNS
+from damnatio.evaluation.rates import COLUMNS, VERSION
 from damnatio.faces.base import Faces
 from damnatio.methods import METHODS
 from damnatio.methods.base import method_settings
 from damnatio.partitions import COUNTS
 from damnatio.recipe.schema import Recipe
-from damnatio.reporting import cost, figures, findings, layouts
+from damnatio.reporting import against_paper, cost, figures, layouts
 from damnatio.reporting.drawing import Evaluated, draw
+from damnatio.reporting.findings import judging
 from damnatio.reporting.grids import Grid
 from damnatio.reporting.latex import document, latex
 from damnatio.reporting.looks import in_order
@@ -24,7 +25,7 @@ from damnatio.reporting.lookup import Results
 from damnatio.reporting.page import write_page
 from damnatio.support.errors import DamnatioError
 from damnatio.support.files import write_atomically
-from damnatio.support.manifests import checked
+from damnatio.support.manifests import checked, manifest_of, section_of
 from damnatio.support.tables import Table, codes_of, groups_of
 
 RESULTS, WARNINGS = "results.csv", "warnings.csv"
@@ -55,8 +56,10 @@ def write_report(
     write_grids([*grids, *([cost.table(by_scale, headings(recipe))] if spent else [])], folder)
     known = Results(results, warnings, headings(recipe))
     illustrations = draw(recipe, known, _panels(recipe, results, warnings), evaluated, examples, folder)
-    found = findings.judge([(results, warnings)])
-    write_atomically(folder / "findings.md", findings.markdown(found))
+    evidence = judging.evidence_of([(results, warnings)])
+    found = judging.judged(evidence)
+    write_atomically(folder / "findings.md", judging.markdown(found))
+    against_paper.compare({"": evidence[0]}, {"": found}).write(folder)
     write_page(
         recipe,
         results=known,
@@ -114,7 +117,13 @@ def _panels(recipe: Recipe, results: Table, warnings: Table) -> list[layouts.Pan
 
 
 def read_report(folder: Path) -> tuple[Table, Table]:
-    """The long results and the warnings of a finished report."""
+    """The long results and the warnings of a finished report. Results of another version are refused."""
+    version = section_of(manifest_of(folder), "settings").get("results", VERSION)  # the first had no number
+    if version != VERSION:
+        raise DamnatioError(
+            f"{folder / RESULTS} has version {version} of the results, and this damnatio reads version {VERSION}: use "
+            "the damnatio that made it, or make the report again with this one."
+        )
     return _read_csv(folder / RESULTS, _COLUMNS), _read_csv(folder / WARNINGS, _WARNED)
 
 

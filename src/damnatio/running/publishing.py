@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from damnatio.evaluation.measuring import ORIGINAL
+from damnatio.evaluation.rates import VERSION
 from damnatio.methods import METHODS
 from damnatio.methods.base import method_settings
 from damnatio.pipeline import Pipeline, plain
@@ -77,7 +78,7 @@ def _published(pipeline: Pipeline, name: str, asked: Models, inputs: dict[str, O
     code = behind(build)
     for variant in recipe.forget.methods:  # the page says which methods are reconstructions, and draws some of them
         code |= METHODS.code(method_settings(recipe, variant).method)
-    folder = pipeline.workspace.publish(name, {"recipe": plain(recipe)}, inputs, build, code)
+    folder = pipeline.workspace.publish(name, {"recipe": plain(recipe), "results": VERSION}, inputs, build, code)
     return Published(folder, recipe)
 
 
