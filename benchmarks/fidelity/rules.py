@@ -1,8 +1,9 @@
-"""What counts as the paper's behaviour. Written before any of the trials was run.
+"""What counts as the paper's behaviour. Written before any of the trials was run; what the default readings give on the
+demo was known from its results.
 
 The paper's networks and schedules are out of reach, so its numbers are not compared as they stand. Each rule states the
-direction or the ratio that the paper's Tables III and IV show at S1, with their cells. A reading is chosen by the number
-of its rules that hold; of several with the same number, the default stays.
+direction or the ratio that the paper's Tables III and IV show at S1, with their cells. A reading is chosen by the
+number of its rules that hold; of several with the same number, the default stays.
 """
 
 from collections.abc import Callable
