@@ -58,7 +58,7 @@ class Pipeline:
         def build(folder: Path) -> None:
             from damnatio.captures import find_captures
 
-            find_captures(self.images(faces), self.recipe.captures.threshold, folder)
+            find_captures(self.images(faces), self.recipe.captures, folder)
 
         return self._stage("2-captures", "all", plain(self.recipe.captures), {"faces": faces}, build, shared=True)
 
@@ -233,7 +233,8 @@ class Pipeline:
             backbone, card = load_backbone(inputs["original"].path)
             captures = Table.read(inputs["captures"].path / "captures.parquet")
             images, partitions = self.images(inputs["faces"]), self._table(inputs["partitions"])
-            save_examples(backbone, card, images, partitions, captures["capture"], folder)
+            scale = self.recipe.captures.scale
+            save_examples(backbone, card, images, partitions, captures["capture"], scale, folder)
 
         return self._stage("6-embed", "examples", {}, inputs, build, self._network_code())
 

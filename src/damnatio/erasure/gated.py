@@ -53,7 +53,7 @@ def erase_by_gate(
     embedder = Embedder.of(network, card, recipe.threads)
     assert request.people is not None
     faces = FacesOf(request.people, card.size, request.resize)
-    people = read_people(faces, embedder, recipe.captures.threshold)
+    people = read_people(faces, embedder, recipe.captures)
     others, crowds = read_others(request, card.size, embedder)
     gallery = read_gallery(request.gallery, card.dim) if request.gallery else None
     method = GateAndScatter(method_settings(recipe, request.method))
