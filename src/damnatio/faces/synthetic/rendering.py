@@ -42,8 +42,8 @@ def render(
     step = max(1, _CHUNK // (4 * size * size))
 
     def fill(start: int) -> None:
-        names = [counter[start : start + block] for counter in (identities, instances, shots)]
-        face, grain = anatomy.face(seed, *names, unlikeness, variation), anatomy.key(seed, 4, *names)
+        who, when, shot = (counter[start : start + block] for counter in (identities, instances, shots))
+        face, grain = anatomy.face(seed, who, when, shot, unlikeness, variation), anatomy.key(seed, 4, who, when, shot)
         anatomy.express(face)
         anatomy.pose(face)
         for i in range(0, len(grain), step):
