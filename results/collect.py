@@ -1,10 +1,11 @@
 """Copy the tables and figures of a finished run here, with the recipe and the command that made them; write the short
-table `summary.md` from its results; and put into the documents what they show. Photographs are never copied: of a run
-on real faces, figures that show faces stay where they are. Of a run of several experiments, the joined report comes
-here, and each experiment's own into a folder of its name.
+table `summary.md`, the paper's findings and the comparison with the paper from its results; and put into the documents
+what they show. Photographs are never copied: of a run on real faces, figures that show faces stay where they are. Of a
+run of several experiments, the joined report comes here, and each experiment's own into a folder of its name.
 
 usage: python results/collect.py runs/demo results/demo
-       python results/collect.py results/demo               the summary and the documents again, from what is here
+       python results/collect.py results/demo               the summary, the findings and the documents again, from
+                                                            what is here
        python results/collect.py                            the documents alone
 """
 
@@ -18,9 +19,9 @@ from pathlib import Path
 import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
-KEPT = ("results.csv", "warnings.csv", "*.md", "distributions-*.png", "det.png", "mechanism.png")
+KEPT = ("results.csv", "warnings.csv", "against-paper*.csv", "*.md", "distributions-*.png", "det.png", "mechanism.png")
 SHOW_FACES = ("captures.png",)
-JOINED = ("results.csv", "warnings.csv", "*.md", "*.tex", "*.png")
+JOINED = ("results.csv", "warnings.csv", "against-paper*.csv", "*.md", "*.tex", "*.png")
 """of a joined report, which has no face in it"""
 
 ROWS = {
@@ -104,6 +105,18 @@ def summary(results: Path) -> str:
     return f"{table}\n\n{' '.join(sentences)}\n"
 
 
+def judge(target: Path) -> None:
+    """The paper's findings, and the comparison with the paper, from the results of one run."""
+    from damnatio.reporting import against_paper
+    from damnatio.reporting.findings.judging import evidence_of, judged, markdown
+    from damnatio.reporting.report import read_report
+
+    evidence = evidence_of([read_report(target)])
+    found = judged(evidence)
+    (target / "findings.md").write_text(markdown(found))
+    against_paper.compare({"": evidence[0]}, {"": found}).write(target)
+
+
 def other_processor(target: Path) -> str:
     """How far the same recipe went from these results on another processor."""
     from compare import lines
@@ -154,6 +167,7 @@ def main(*folders: Path) -> None:
     plain = collect(*folders) if len(folders) == 2 else _reports_in(target)
     for one in plain:
         (one / "summary.md").write_text(summary(one / "results.csv"))
+        judge(one)
     if (target / OTHER).exists():
         (target / OTHER).with_suffix(".md").write_text(other_processor(target))
     show_in_documents()

@@ -114,8 +114,8 @@ def test_difference_is_looked_up_where_the_run_can_resolve_it() -> None:
 def naive_spearman(first: list[float], second: list[float]) -> float:
     """One minus the normalised squared differences of ranks; for values without ties."""
     ranks = [[sorted(values).index(value) for value in values] for values in (first, second)]
-    n = len(first)
-    return 1 - 6 * sum((a - b) ** 2 for a, b in zip(*ranks, strict=True)) / (n * (n * n - 1))
+    n, squares = len(first), [float(a - b) ** 2 for a, b in zip(*ranks, strict=True)]
+    return 1 - 6 * math.fsum(squares) / (n * (n * n - 1))
 
 
 def test_rank_correlation() -> None:
