@@ -13,7 +13,7 @@ from damnatio.recipe.files import load
 from damnatio.recipe.schema import PartitionSettings
 from damnatio.support.tables import Table
 
-from .table_two import NUMBERS, PROBES, Kept, Rule, fit, log_normal
+from .table_two import CHOSEN, NUMBERS, PROBES, Kept, Rule, fit, log_normal
 
 SEEDS = range(1, 6)
 TENTH = 10
@@ -24,7 +24,7 @@ SHOWN = {"R": "retain", "control": "control", "F": "forget", "T": "test", "D": "
 
 def webface() -> tuple[Table, PartitionSettings]:
     """A tenth of WebFace4M as the best log-normal fit to Table II has it, and the paper's partitions of it."""
-    rule = Rule("images", 15)
+    rule = Rule("images", CHOSEN)
     population = log_normal(fit("log-normal", Kept(0.8), rule).spread)
     sizes = np.random.default_rng(0).choice(NUMBERS, 205_990 // TENTH, p=population)
     paper = load("paper-tables-3-4").partitions
@@ -66,7 +66,6 @@ def means(faces: Table, settings: PartitionSettings) -> dict[str, float]:
 
 
 def pages(root: Path) -> Iterator[str]:
-    yield "# Who is left for the partitions that are drawn later\n"
     yield (
         f"Made by `python -m benchmarks.fidelity drawing`: mean images per identity, over {len(SEEDS)} seeds. In "
         f"Table II, retain control and test set have {PROBES['R'] / 1_000:.1f} and {PROBES['T'] / 1_000:.1f} probes "

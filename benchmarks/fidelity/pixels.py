@@ -115,14 +115,13 @@ def _arrays(pairs: dict[PixelScale, list[float]]) -> Pairs:
 def pages(folder: Path) -> Iterator[str]:
     people = people_in(folder)
     real = across(people)
-    yield "# Pixel distances on two scales\n"
     yield (
         "Made by `python -m benchmarks.fidelity pixels`. Input: values from -1 to 1, as the network takes them. "
         "Normalised: each image with zero mean and unit variance. The paper's Fig. 2 shows "
         f"{', '.join(map(str, sorted(WITHIN)))} within instances and {', '.join(map(str, sorted(ACROSS)))} across; its "
         f"threshold is {THRESHOLD:g}.\n"
     )
-    yield "## Photographs of one person in Labeled Faces in the Wild\n"
+    yield "### Photographs of one person in Labeled Faces in the Wild\n"
     yield f"All pairs of at most {EACH} photographs of each of {len(people):,} people; nearly all across instances.\n"
     yield _line(["scale", "pairs", "least", "1 %", "median", "99 %", "most", "below 30", "share from 115 to 136"])
     yield _line(["---"] * 9)
@@ -137,13 +136,13 @@ def pages(folder: Path) -> Iterator[str]:
         f"\nFour pairs drawn at random fall where the paper's four do {ratio:,.0f} times as often on the input scale "
         "as on the normalised one. (It drew them to show them, not at random; and LFW is not WebFace4M.)\n"
     )
-    yield "## Photographs and altered copies of them\n"
+    yield "### Photographs and altered copies of them\n"
     yield f"{min(SAMPLE, len(people))} photographs of LFW: median and range of 95 %. Below 30: one capture instance.\n"
     yield _line(["altered", *(f"{scale}: distance" for scale in SCALES), *(f"{scale}: below 30" for scale in SCALES)])
     yield _line(["---"] * 5)
     for name, pairs in altered(people).items():
         yield _line([name, *(_range(pairs[scale]) for scale in SCALES), *(_below(pairs[scale]) for scale in SCALES)])
-    yield f"\n## Rendered faces of 112 pixels\n\n{RENDERED} people, half of whose moments are bursts.\n"
+    yield f"\n### Rendered faces of 112 pixels\n\n{RENDERED} people, half of whose moments are bursts.\n"
     yield _line(["pairs", *(f"{scale}: distance" for scale in SCALES), *(f"{scale}: below 30" for scale in SCALES)])
     yield _line(["---"] * 5)
     for name, pairs in zip(("within a burst", "across moments"), rendered(), strict=True):

@@ -211,6 +211,10 @@ def fit(family: str, kept: Kept, rule: Rule, rounding: Callable[[Array], Array] 
 
 
 LEAST_TRIED = tuple(range(4, 26))
+CHOSEN = 15
+"""`partitions.forget_min_images` of the paper's recipes"""
+ENOUGH = 11.0
+"""a misfit that has a chance of 1 in 100"""
 KEPT = (Kept(1.0), Kept(0.9), Kept(0.8), Kept(0.9, uneven=True), Kept(0.8, uneven=True))
 
 
@@ -220,7 +224,6 @@ def best(counts: str, kept: Kept, family: str) -> Fit:
 
 
 def pages() -> Iterator[str]:
-    yield "# Forget identities and the paper's Table II\n"
     yield (
         "Made by `python -m benchmarks.fidelity table-two`. WebFace4M is not at hand: the numbers of images per "
         f"identity are those of a family of distributions with the mean {IMAGES / IDENTITIES:.1f} and at least {LEAST} "
@@ -229,7 +232,7 @@ def pages() -> Iterator[str]:
         "and of the probes of R and T, four numbers, with one spread fitted; about 3 is what "
         "chance gives, and above 11 has a chance of 1 in 100.\n"
     )
-    yield "## Which rule\n"
+    yield "### Which rule\n"
     yield (
         "The best minimum of each rule.\n\n| rule | family | kept | best | misfit | eval | ev-ev | tr-tr | "
         "R and T probes | images kept | train only, of 1,000 |\n" + _line(["---"] * 11)
@@ -245,7 +248,7 @@ def pages() -> Iterator[str]:
     table = SCALES["S2"]
     said = [f"{table[name]:,}" for name in COUNTS]
     yield _line(["**the paper, S2**", "", "", "", "", *said, f"{_probes():.2f}", "", "some"])
-    yield "\n## Which minimum of images\n"
+    yield "\n### Which minimum of images\n"
     yield "Misfit by the minimum, at the best spread of each.\n"
     yield _line(["family", "kept", *map(str, LEAST_TRIED)])
     yield _line(["---"] * (len(LEAST_TRIED) + 2))
@@ -253,23 +256,8 @@ def pages() -> Iterator[str]:
         for kept in KEPT:
             cells = [fit(family, kept, Rule("images", least)).misfit for least in LEAST_TRIED]
             yield _line([family, str(kept), *(f"{cell:.0f}" if cell < 1e4 else ">9,999" for cell in cells)])
-    yield "\n## Which rounding of 80/20\n"
-    yield "The best minimum of images under each rounding of 0.2 n, and what it makes of the counts.\n"
-    yield _line(["rounding", "family", "rule", "misfit", "eval", "ev-ev", "tr-tr", "tr-tr per ev-ev"])
-    yield _line(["---"] * 8)
-    for name, rounding in ROUNDINGS.items():
-        for family in FAMILIES:
-            found = min(
-                (fit(family, Kept(0.9), Rule("images", n), rounding) for n in LEAST_TRIED), key=lambda one: one.misfit
-            )
-            counts_of = found.expected.means * SCALES["S2"]["identities"]
-            ratio = f"{counts_of[2] / counts_of[1]:.2f}"
-            yield _line(
-                [name, family, str(found.rule), f"{found.misfit:.1f}", *(f"{n:,.0f}" for n in counts_of), ratio]
-            )
-    ratios = " and ".join(f"{table['tr-tr'] / table['ev-ev']:.2f} ({scale})" for scale, table in SCALES.items())
-    yield f"\nThe paper's ratio of tr-tr to ev-ev pairs: {ratios}.\n"
-    yield "## S1 under the same fits\n"
+    yield ""
+    yield "### S1 under the same fits\n"
     yield "S1 is the first fifth of S2. Deviations of its counts from those expected of 1,000 such identities.\n"
     yield _line(["rule", "family", "kept", "eval 6,289", "ev-ev 33,917", "tr-tr 578,928"])
     yield _line(["---"] * 6)
@@ -280,6 +268,33 @@ def pages() -> Iterator[str]:
         means = found.expected.means * size
         shown = [f"{mean:,.0f} ({error:+.1f} sd)" for mean, error in zip(means, errors, strict=True)]
         yield _line([str(found.rule), found.family, str(found.kept), *shown])
+
+
+def summary() -> Iterator[str]:
+    """What docs/fidelity.md shows."""
+    fits = [fit(family, kept, Rule("images", least)) for family in FAMILIES for kept in KEPT for least in LEAST_TRIED]
+    good = [one for one in fits if one.misfit < ENOUGH]
+    least = [one.rule.least for one in good]
+    able = {(one.family, one.kept) for one in good}
+    lowest = {n: min(one.misfit for one in fits if one.rule.least == n) for n in (4, 10, CHOSEN)}
+    yield (
+        f"Misfit below {ENOUGH:g}, by family and share kept: minimums of {min(least)} to {max(least)} images. Of the "
+        f"{len(FAMILIES) * len(KEPT)} assumptions, {len(able)} fit at some minimum, {least.count(CHOSEN)} of them at "
+        f"{CHOSEN}. The least misfit of a minimum: {', '.join(f'{m:.1f} of {n}' for n, m in lowest.items())}.\n"
+    )
+    yield _line(["0.2 n is rounded", "family", "best minimum", "misfit", "eval", "ev-ev", "tr-tr", "tr-tr per ev-ev"])
+    yield _line(["---"] * 8)
+    for name, rounding in ROUNDINGS.items():
+        for family in FAMILIES:
+            found = min(
+                (fit(family, Kept(0.9), Rule("images", n), rounding) for n in LEAST_TRIED), key=lambda one: one.misfit
+            )
+            counts = found.expected.means * SCALES["S2"]["identities"]
+            cells = [f"{found.misfit:.1f}", *(f"{count:,.0f}" for count in counts), f"{counts[2] / counts[1]:.2f}"]
+            yield _line([name, family, str(found.rule.least), *cells])
+    said = [f"{SCALES['S2'][name]:,}" for name in COUNTS]
+    ratios = ", ".join(f"{table['tr-tr'] / table['ev-ev']:.2f} ({scale})" for scale, table in SCALES.items())
+    yield _line(["**the paper, S2**", "", "", "", *said, ratios])
 
 
 def _numbers(found: Fit) -> list[str]:

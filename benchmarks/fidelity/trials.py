@@ -9,6 +9,7 @@ from .rules import READINGS, RULES, Look
 ORIGINAL = "original"
 ROWS = (
     ("R", "TMR", 1e-4),
+    ("R", "TMR", 1e-2),
     ("R", "TPIR", 1e-2),
     ("Ftr-Ftr", "TMR", 1e-4),
     ("Ftr-Ftr", "TMR", 1e-2),
@@ -19,6 +20,21 @@ ROWS = (
     ("RxR", "deformation", None),
 )
 """what the paper's tables have of each"""
+
+
+COLUMNS = ("scale", "method", "group", "metric", "operating_point", "value", "count")
+
+
+def keep(file: Path, out: Path) -> None:
+    """Copy what the page shows from a run's `results.csv`, so that the page can be made again."""
+    variants = {ORIGINAL, *(variant for readings in READINGS.values() for variant in readings)}
+    shown = {(group, metric, "" if point is None else str(point)) for group, metric, point in ROWS}
+    with file.open() as lines, out.open("w", newline="") as kept:
+        writer = csv.DictWriter(kept, COLUMNS, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        for row in csv.DictReader(lines):
+            if row["method"] in variants and (row["group"], row["metric"], row["operating_point"]) in shown:
+                writer.writerow(row)
 
 
 class Results:
@@ -46,7 +62,6 @@ class Results:
 
 
 def pages(results: Results) -> Iterator[str]:
-    yield "# Readings of four methods\n"
     yield (
         "Made by `python -m benchmarks.fidelity trials` from a run of benchmarks/fidelity/trials.yaml: the demo's f* "
         "and schedule, ten forget identities. [The rules](../../benchmarks/fidelity/rules.py) were written before the "
@@ -54,7 +69,7 @@ def pages(results: Results) -> Iterator[str]:
     )
     for method, rules in RULES.items():
         readings = READINGS[method]
-        yield f"## {method}\n"
+        yield f"### {method}\n"
         yield _line(["the paper's behaviour", "the paper", *readings.values()])
         yield _line(["---"] * (2 + len(readings)))
         met = dict.fromkeys(readings, 0)
@@ -67,7 +82,7 @@ def pages(results: Results) -> Iterator[str]:
             yield _line([rule.text, rule.paper, *cells])
         yield _line(["rules that hold", "", *(f"{count} of {len(rules)}" for count in met.values())])
         yield ""
-    yield "## All numbers\n"
+    yield "### All numbers\n"
     variants = [ORIGINAL, *(variant for readings in READINGS.values() for variant in readings)]
     yield _line(["", *("f*" if variant == ORIGINAL else variant for variant in variants)])
     yield _line(["---"] * (len(variants) + 1))
