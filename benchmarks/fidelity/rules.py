@@ -112,16 +112,22 @@ RULES: dict[str, list[Rule]] = {
         ),
     ],
 }
+SECOND = ("NG+-half", "NG+-half-apart", "CURE-long", "CURE-classify-long")
+"""A second round, added after the first had left NG+ and CURE undecided. They are judged by the same rules."""
 READINGS: dict[str, dict[str, str]] = {
     "CP": {"CP": "centroid of the batch (`step`)", "CP-epoch": "centroid of the epoch (`epoch`)"},
     "NG+": {
         "NG+": "its vectors in the retain softmax (`vectors_in_retain: true`)",
         "NG+-apart": "apart from it (`vectors_in_retain: false`)",
+        "NG+-half": "in it, alpha 0.5",
+        "NG+-half-apart": "apart, alpha 0.5",
     },
     "CURE": {
         "CURE": "no classification term (`classify: false`)",
         "CURE-classify": "with it (`classify: true`)",
         "CURE-mean": "no classification term, distillation as a mean over values (`distil: 1/d`)",
+        "CURE-long": "no classification term, four times the steps",
+        "CURE-classify-long": "with it, four times the steps",
     },
     "EC": {"EC": "mean over the images (`reduction: mean`)", "EC-sum": "sum (`reduction: sum`)"},
 }
