@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 RUN := $(VENV)/bin
 SECONDS ?= 60
 
-.PHONY: demo test test-unit test-cli test-fast test-lowest test-insightface fuzz test-processors check format results reproduce bench-frames bench-clusters bench-faces bench-eval bench-paper-eval bench-gate bench-peers contest contest-lfw bench-train rehearse plans test-slurm chaos clean
+.PHONY: demo test test-unit test-cli test-fast test-lowest test-insightface fuzz test-processors check format results reproduce open-questions bench-frames bench-clusters bench-faces bench-eval bench-paper-eval bench-gate bench-peers contest contest-lfw bench-train rehearse plans test-slurm chaos clean
 
 demo: $(READY)  ## the whole experiment on rendered faces: runs/demo/report/index.html
 	$(RUN)/damnatio demo
@@ -72,6 +72,12 @@ results: $(READY)  ## run the demo and copy its tables and figures to results/de
 reproduce: $(READY)  ## the paper's tables at a tenth of its size, on two cores in about five hours: results/tenth; goes on where it was stopped
 	$(RUN)/damnatio run tenth --on gpus --slots 2
 	$(RUN)/python results/collect.py runs/tenth results/tenth
+
+open-questions: $(READY)  ## other heads, and forget sets of 20 and 50 %: results/open-question-*; under an hour, goes on where it was stopped
+	for name in open-question-heads open-question-fractions; do \
+	  $(RUN)/damnatio run $$name --on gpus --slots 2 && \
+	  $(RUN)/python results/collect.py runs/$$name results/$$name && \
+	  $(RUN)/python results/open_questions.py results/$$name || exit; done
 
 bench-frames: $(READY)  ## frames: naive greedy, ours, closed form; why candidates are fresh
 	$(RUN)/python benchmarks/frames.py
