@@ -98,6 +98,7 @@ def test_rows_of_methods_have_tints_and_a_rule_between_kinds() -> None:
         ("avg(Ftr)-Fev", r"avg($\mathcal F_{\mathrm{tr}}$)-$\mathcal F_{\mathrm{ev}}$"),
         ("OF, FT and NG+ at S2", "OF, FT and NG+ at $S_2$"),
         ("a_b {x} 5% $ # ^ ~", r"a\_b \{x\} 5\% \$ \# \textasciicircum{} \textasciitilde{}"),
+        ("V-D to V-H, F tr->ev", r"V-D to V-H, $\mathcal F$ tr$\to$ev"),
         ("CURE‡ 0.1 ± 0.2 ≥ 3°", r"CURE$^\ddagger$ 0.1 $\pm$ 0.2 $\geq$ 3$^\circ$"),
     ],
 )

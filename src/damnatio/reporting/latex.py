@@ -180,6 +180,8 @@ _SPECIAL = str.maketrans(
         "→": r"$\to$",
         "×": r"$\times$",
         "±": r"$\pm$",
+        "<": "$<$",
+        ">": "$>$",
         "≥": r"$\geq$",
         "≤": r"$\leq$",
         "–": "--",
@@ -194,12 +196,12 @@ _SETS = {
     "Dev": r"\mathcal D_{\mathrm{ev}}",
     **{letter: f"\\mathcal {letter}" for letter in "RTBDF"},
 }
-_GROUP = re.compile(r"(?<![\w+])(Ftr|Fev|Dev|[RTBDF])(?:([x-])(Ftr|Fev|[RTBDF]))?(?![\w+])")
+_GROUP = re.compile(r"(?<![\w+])(?<!\w-)(Ftr|Fev|Dev|[RTBDF])(?:([x-])(Ftr|Fev|[RTBDF]))?(?![\w+])")
 
 
 def tex(text: str) -> str:
     """Words of a table in LaTeX. Groups, scales and W1 become the paper's symbols."""
-    text = text.translate(_SPECIAL).replace("f*", r"$f^{\ast}$")
+    text = text.replace("->", "→").translate(_SPECIAL).replace("f*", r"$f^{\ast}$")
     text = re.sub(r"(?<!\w)([SW])(\d)(?!\w)", r"$\1_\2$", text)
     return _GROUP.sub(_symbols, text)
 

@@ -122,7 +122,7 @@ def _draw(
     axis: Any, every: Sequence[Panel], panels: Sequence[Panel], where: Callable[[Panel], Spots], *, higher: bool
 ) -> None:
     colours = colours_of(_variants(every))
-    costs, heights = [0.0], [0.0]
+    costs, heights = [0.0], list[float]()
     for panel in panels:
         spots = where(panel)
         filled, marker = front(spots, higher), _marker(every, panel)
@@ -146,11 +146,11 @@ def _draw(
             costs.append(spot.cost.value)
             heights.append(spot.forgotten.value)
     _scale(axis.xaxis, axis.set_xlim, costs)
-    if higher:
-        room = 0.09 * max(max(heights) - min(heights), 0.02)
+    if not higher:
+        _scale(axis.yaxis, axis.set_ylim, [0.0, *heights, *_levels(axis)])
+    elif heights:
+        room = 0.12 * max(max(heights) - min(heights), 0.02)
         axis.set_ylim(min(heights) - room, max(heights) + room)
-    else:
-        _scale(axis.yaxis, axis.set_ylim, [*heights, *_levels(axis)])
     axis.grid(color="#e2e2e2", lw=0.4)
 
 
