@@ -62,14 +62,10 @@ def distributions(models: Sequence[Drawn], folder: Path, name: str) -> None:
                 axis.set(yticks=[], xlim=(-0.75, 1.02), ylim=(0, None))
                 if model is models[0]:
                     axis.set_title(title)
-                    axis.annotate(
-                        "$\\tau$",
-                        (model.threshold, 0.99),
-                        (1, 0),
-                        xycoords=("data", "axes fraction"),
-                        textcoords="offset points",
-                        va="top",
-                    )
+                    axis.set_ylim(0, 1.15 * axis.get_ylim()[1])
+                    place = (model.threshold, 0.99)
+                    fraction = ("data", "axes fraction")
+                    axis.annotate("$\\tau$", place, (1, 0), fraction, "offset points", va="top")
                 if model is models[-1]:
                     axis.set_xlabel("cosine similarity")
             row[0].set_ylabel(model.title, rotation=0, ha="right", va="center", fontsize=10)
@@ -82,15 +78,18 @@ def distributions(models: Sequence[Drawn], folder: Path, name: str) -> None:
 
 
 def density_of(counts: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Counts as a density. It is smoothed over some bins, so that few comparisons do not look like a comb."""
-    centres = (EDGES[1:] + EDGES[:-1]) / 2
+    """Counts as a density, smoothed by the normal reference rule: so few comparisons do not look like a comb, and many
+    are drawn as they are."""
+    centres, bin_ = (EDGES[1:] + EDGES[:-1]) / 2, EDGES[1] - EDGES[0]
     total = counts.sum()
     if total == 0:
         return centres, np.zeros(len(centres))
-    width = float(np.clip(40 / np.sqrt(total), 1.5, 10))
+    mean = np.average(centres, weights=counts)
+    deviation = float(np.sqrt(np.average(np.square(centres - mean), weights=counts)))
+    width = float(np.clip(0.9 * deviation * total**-0.2 / bin_, 1.5, 12))
     reach = np.arange(-int(4 * width), int(4 * width) + 1)
     kernel = np.exp(-0.5 * np.square(reach / width))
-    return centres, np.convolve(counts / total, kernel / kernel.sum(), mode="same") / (EDGES[1] - EDGES[0])
+    return centres, np.convolve(counts / total, kernel / kernel.sum(), mode="same") / bin_
 
 
 def det(models: Sequence[Drawn], folder: Path) -> None:

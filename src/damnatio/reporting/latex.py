@@ -19,8 +19,8 @@ TINTS = {
     "newrow": "{rgb}{0.87,0.93,0.97}",
 }
 """the paper's tints, and that of methods which are not in the paper"""
-WIDE = 18
-"""A table of more columns, as the paper's widest has, is shrunk to the width of the page."""
+RULE = r"    \specialrule{0.3pt}{0pt}{0pt}"
+"""a thin rule; tints would paint a \\cmidrule over"""
 COUNT = "n"
 """the header of columns that LaTeX leaves out: the paper has none, and the other forms of the table have them"""
 
@@ -68,18 +68,17 @@ class _Table:
         yield r"  \setlength{\aboverulesep}{0pt}"
         yield r"  \setlength{\belowrulesep}{0pt}"
         yield r"  \renewcommand{\arraystretch}{1.1}"
-        spread = any(isinstance(cell.value, str) or cell.spread == cell.spread for row in grid.rows for cell in row[1:])
-        shrunk = self.width > WIDE or (spread and self.width > 8)
-        if shrunk:
-            yield r"  \resizebox{\textwidth}{!}{%"
-        yield f"  \\begin{{tabular}}{{@{{}}{self._columns()}@{{}}}}"
+        yield f"  \\sbox0{{\\begin{{tabular}}{{@{{}}{self._columns()}@{{}}}}"
         yield r"    \toprule"
         yield from self._header()
         yield r"    \midrule"
         yield from self._rows()
         yield r"    \bottomrule"
-        yield f"  \\end{{tabular}}{'}' if shrunk else ''}"
+        yield r"  \end{tabular}}%"
+        yield r"  \ifdim\wd0>\textwidth\resizebox{\textwidth}{!}{\usebox0}\else\usebox0\fi  % a wide table is shrunk"
         for note in grid.notes:
+            if note.startswith(f"{COUNT} "):
+                continue
             yield f"  \\par\\vspace{{2pt}}\\parbox{{\\textwidth}}{{\\scriptsize {tex(note)}}}"
         yield r"\end{table*}"
 
@@ -113,7 +112,7 @@ class _Table:
                 rules.append(f"\\cmidrule(lr){{{first}-{first + shown - 1}}}")
                 first += shown
             yield f"    {blank}& {' & '.join(cells)} \\\\"
-            yield f"    {''.join(rules)}"
+            yield RULE if grid.column_variants else f"    {''.join(rules)}"
         names = [_stacked(grid.header[place]) for place in self.kept[1:]]
         yield f"    {blank}{' & '.join([tex(grid.header[0]), *names])} \\\\"
 
@@ -127,7 +126,7 @@ class _Table:
                 yield f"    \\multicolumn{{{self.width}}}{{c}}{{\\textbf{{{tex(grid.breaks[rows[0]])}}}}} \\\\"
                 yield r"    \midrule"
             elif place:
-                yield f"    \\cmidrule(l){{1-{self.width}}}"
+                yield RULE
             for number in rows:
                 cells = [grid.rows[number][column] for column in self.kept]
                 tint = tint_of(grid.row_variants[number]) if grid.row_variants else ""
@@ -154,13 +153,12 @@ def _cell(cell: Cell) -> str:
 
 def _stacked(name: str) -> str:
     """A long heading in two lines."""
-    head, _, arrow = name.partition(" ") if name[-1:] in "↑↓" else (name, "", "")
-    for sign in (" ", "-"):
-        first, found, second = head.partition(sign)
-        if found and len(head) > 6:
-            arrow = f"\\,{tex(arrow)}" if arrow else ""
-            return f"\\shortstack{{{tex(first + found.strip())}\\\\{tex(second)}{arrow}}}"
-    return tex(name)
+    head, arrow = (name[:-2], f"\\,{tex(name[-1])}") if name[-1:] in "↑↓" else (name, "")
+    sign = " " if " " in head else "-" if _GROUP.fullmatch(head) else ""
+    if not sign or sign not in head:
+        return tex(head) + arrow
+    first, _, second = head.partition(sign)
+    return f"\\shortstack{{{tex(first)}{sign.strip()}\\\\{tex(second)}{arrow}}}"
 
 
 def _power(point: float | str | None) -> str:
@@ -182,6 +180,8 @@ _SPECIAL = str.maketrans(
         "→": r"$\to$",
         "×": r"$\times$",
         "±": r"$\pm$",
+        "<": "$<$",
+        ">": "$>$",
         "≥": r"$\geq$",
         "≤": r"$\leq$",
         "–": "--",
@@ -196,12 +196,12 @@ _SETS = {
     "Dev": r"\mathcal D_{\mathrm{ev}}",
     **{letter: f"\\mathcal {letter}" for letter in "RTBDF"},
 }
-_GROUP = re.compile(r"(?<![\w+])(Ftr|Fev|Dev|[RTBDF])(?:([x-])(Ftr|Fev|[RTBDF]))?(?![\w+])")
+_GROUP = re.compile(r"(?<![\w+])(?<!\w-)(Ftr|Fev|Dev|[RTBDF])(?:([x-])(Ftr|Fev|[RTBDF]))?(?![\w+])")
 
 
 def tex(text: str) -> str:
     """Words of a table in LaTeX. Groups, scales and W1 become the paper's symbols."""
-    text = text.translate(_SPECIAL).replace("f*", r"$f^{\ast}$")
+    text = text.replace("->", "→").translate(_SPECIAL).replace("f*", r"$f^{\ast}$")
     text = re.sub(r"(?<!\w)([SW])(\d)(?!\w)", r"$\1_\2$", text)
     return _GROUP.sub(_symbols, text)
 

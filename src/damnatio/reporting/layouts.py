@@ -81,9 +81,10 @@ def rates(panels: Sequence[Panel], points: Sequence[float], fixed: bool = False,
     whose = "at the thresholds of f*" if fixed else "at each model's own thresholds"
     what = "95 % intervals (bootstrap over subjects) of the rates" if intervals else "Verification and identification"
     notes = [
-        "Best values within 0.002 in bold, f* excluded. ↑ shall stay high, ↓ shall fall. n counts the comparisons, "
-        "searches or identities behind each rate. R, T and avg(Ftr)-Fev are probes against templates; in T single, B "
-        "(bystanders) and the other forget groups, single images meet single images.",
+        "Best values within 0.002 in bold, f* excluded. ↑ shall stay high, ↓ shall fall. R, T and avg(Ftr)-Fev are "
+        "probes against templates; in T single, B (bystanders) and the other forget groups, single images meet single "
+        "images.",
+        "n counts the comparisons, searches or identities behind each rate.",
         MARKS,
     ]
     if intervals:
@@ -140,7 +141,8 @@ def people(panels: Sequence[Panel], points: Sequence[float]) -> Grid:
         name="people",
         caption="Every person counts once: the mean over people of their own rates, at each model's own thresholds",
         notes=[
-            "n counts people. Best values within 0.002 in bold, f* excluded. ↑ shall stay high, ↓ shall fall.",
+            "Best values within 0.002 in bold, f* excluded. ↑ shall stay high, ↓ shall fall.",
+            "n counts people.",
             f"{DOUBT} The operating point rests on too few comparisons: see the warnings.",
         ],
     )

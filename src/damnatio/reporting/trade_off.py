@@ -19,14 +19,14 @@ from damnatio.reporting.pareto import dominated
 NAME = "trade-off"
 MARKERS = "osD^vP<>Xph"
 LINEAR = 0.02
-"""Costs up to here are drawn in proportion and larger ones by their logarithm: a model that was destroyed costs a
-hundred times what a good one does."""
+"""Costs and distances up to here are drawn in proportion and larger ones by their logarithm: a model that was destroyed
+costs a hundred times what a good one does."""
 CAPTION = (
     "Left: by how much the TMR between two new photographs of a forgotten person fell, against the TMR of strangers "
     "that was lost, both at the threshold where the retain comparisons of the model have equal errors. Right: how far "
     "the scores of seen photographs stay from those of strangers, against the footprint; dotted: under f*. A filled "
-    "marker is on the Pareto front of its panel: no other method forgets more at no greater cost. Costs above 0.02 are "
-    "drawn by their logarithm."
+    "marker is on the Pareto front of its panel: no other method forgets more at no greater cost. Costs and distances "
+    "above 0.02 are drawn by their logarithm."
 )
 
 
@@ -90,15 +90,19 @@ def trade_off(panels: Sequence[Panel], folder: Path) -> None:
             mine = [panel for panel in panels if panel.scale == scale]
             _draw(row[0], panels, mine, weak, higher=True)
             row[0].set(
-                title=f"{scale}: weak forgetting (1:1, at the retain EER threshold)",
-                xlabel="loss in test TMR",
-                ylabel="reduction of forget-eval TMR",
+                title=f"{scale}: weak forgetting, at the retain EER threshold",
+                xlabel="loss in test TMR  (← better)",
+                ylabel="reduction of Fev-Fev TMR  (better →)",
             )
             for panel in mine:
                 before = panel.results[Quantity(scale, ORIGINAL, "1:1", "Ftr-Ftr", "W1")].value
                 row[1].axhline(before, color=BLACK, lw=0.7, ls=":")
             _draw(row[1], panels, mine, strong, higher=False)
-            row[1].set(title=f"{scale}: strong forgetting", xlabel="footprint", ylabel="$W_1$ of Ftr-Ftr to strangers")
+            row[1].set(
+                title=f"{scale}: strong forgetting",
+                xlabel="footprint  (← better)",
+                ylabel="$W_1$ of Ftr-Ftr to strangers  (← better)",
+            )
         handles = _experiment_handles(panels)
         if not named:
             handles = _method_handles(panels) + handles
@@ -118,7 +122,7 @@ def _draw(
     axis: Any, every: Sequence[Panel], panels: Sequence[Panel], where: Callable[[Panel], Spots], *, higher: bool
 ) -> None:
     colours = colours_of(_variants(every))
-    costs, heights = [0.0], [0.0]
+    costs, heights = [0.0], list[float]()
     for panel in panels:
         spots = where(panel)
         filled, marker = front(spots, higher), _marker(every, panel)
@@ -141,18 +145,23 @@ def _draw(
             )
             costs.append(spot.cost.value)
             heights.append(spot.forgotten.value)
-    axis.set_xscale("symlog", linthresh=LINEAR, linscale=1.2)
-    largest = max(costs)
-    ticks = [tick for tick in (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0) if tick <= 1.5 * largest or tick <= LINEAR]
-    axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    axis.set_xticks([], minor=True)
-    axis.set_xlim(min(-0.004, min(costs) - 0.004), max(1.45 * largest, 1.2 * LINEAR))
-    room = 0.09 * max(max(heights) - min(heights), 0.02)
-    axis.set_ylim(min(heights) - room, max([*heights, *_levels(axis)]) + room)
+    _scale(axis.xaxis, axis.set_xlim, costs)
+    if not higher:
+        _scale(axis.yaxis, axis.set_ylim, [0.0, *heights, *_levels(axis)])
+    elif heights:
+        room = 0.12 * max(max(heights) - min(heights), 0.02)
+        axis.set_ylim(min(heights) - room, max(heights) + room)
     axis.grid(color="#e2e2e2", lw=0.4)
-    corner = (0.02, 0.97, "left", "top", "↖ better") if higher else (0.02, 0.03, "left", "bottom", "↙ better")
-    x, y, ha, va, word = corner
-    axis.text(x, y, word, ha=ha, va=va, transform=axis.transAxes, color="#888888", fontsize=7)
+
+
+def _scale(axis: Any, set_limits: Callable[[float, float], object], values: Sequence[float]) -> None:
+    """Proportional up to `LINEAR`, logarithmic beyond."""
+    axis._set_axes_scale("symlog", linthresh=LINEAR, linscale=1.2)
+    largest = max(values)
+    ticks = [tick for tick in (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0) if tick <= max(1.3 * largest, LINEAR)]
+    axis.set_ticks(ticks, labels=[f"{tick:g}" for tick in ticks])
+    axis.set_ticks([], minor=True)
+    set_limits(min(-0.004, min(values) - 0.004), max(1.45 * largest, 1.2 * LINEAR))
 
 
 def _levels(axis: Any) -> list[float]:

@@ -17,8 +17,9 @@ from damnatio.reporting.lookup import Quantity, Results
 
 SEEN = "Ftr-Ftr"
 """the mated forget scores: pairs of images that the method has seen"""
-UNLINKED = 0.5
-"""a method forgets weakly if at most this share of what f* links is linked still"""
+UNLINKED, KEPT = 0.5, 0.75
+"""a method forgets weakly if at most this share of what f* links is linked still, and of the retain comparisons at
+least that"""
 ONTO = 0.1
 """and strongly, if W1 to the scores of strangers is at most this share of f*'s (the paper: 0.006 of 0.480)"""
 LINES = {
@@ -39,12 +40,19 @@ class Chosen:
 
 
 def choose(results: Results, scale: str, variants: Sequence[str]) -> Chosen | None:
-    """Among the methods that unlink the seen images: the one nearest to the scores of strangers shows strong
-    forgetting, and the one furthest from them weak forgetting. Where a method of the paper reaches the goal, the
-    nearest of these is taken. None if no method unlinks them."""
-    linked = {v: results[Quantity(scale, v, "1:1", SEEN, ABOVE)].value for v in (ORIGINAL, *variants)}
+    """Among the methods that unlink the seen images and leave the retain identities linked: the one nearest to the
+    scores of strangers shows strong forgetting, and the one furthest from them weak forgetting. Where a method of the
+    paper reaches the goal, the nearest of these is taken. None if there is no such method."""
+    linked, kept = (
+        {v: results[Quantity(scale, v, "1:1", group, ABOVE)].value for v in (ORIGINAL, *variants)}
+        for group in (SEEN, "R")
+    )
     far = {v: results[Quantity(scale, v, "1:1", SEEN, "W1")].value for v in (ORIGINAL, *variants)}
-    able = [v for v in in_order(variants) if v != ORIGINAL and linked[v] <= UNLINKED * linked[ORIGINAL]]
+    able = [
+        v
+        for v in in_order(variants)
+        if v != ORIGINAL and linked[v] <= UNLINKED * linked[ORIGINAL] and kept[v] >= KEPT * kept[ORIGINAL]
+    ]
     if not able:
         return None
     goal = ONTO * far[ORIGINAL]
