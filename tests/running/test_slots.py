@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from damnatio.running.failures import all_of, failures
+from damnatio.running.failures import all_of, failures, record
 from damnatio.running.slots import Pool, Slot
-from tests.running.worlds import small_graph
+from damnatio.running.walking import Walk
+from tests.running.worlds import ask, small_graph
 
 PROGRAM = """
 import os, sys
@@ -29,8 +30,13 @@ if task.startswith("4-train/b"):
 with Walk(folder, lambda line: None, chosen=chosen) as walk:
     def kill(folder):
         os.kill(os.getpid(), 9)
-    broken = {"": {}, "left fails": {"left": fail_with(RuntimeError("no left"))}, "left is killed": {"left": kill}}
-    ask(walk, broken[fault])
+    late = fault == "left is killed late" and task.startswith("5-forget/left")
+    if late:
+        fault = ""
+    broken = {"left fails": {"left": fail_with(RuntimeError("no left"))}, "left is killed": {"left": kill}}
+    ask(walk, broken.get(fault, {}))
+    if late:
+        os.kill(os.getpid(), 9)
     if walk.errors:
         print("the last line", flush=True)
         sys.exit(2)
@@ -81,4 +87,21 @@ def test_a_task_that_fails_stops_only_what_needs_it(tmp_path: Path, fault: str, 
     again = pool_for(tmp_path / "run", "", said)
     again.run()
     assert (names(again), again.failed) == (["a", "b", "check", "join", "left", "right"], {})
+    assert failures(tmp_path / "run") == {}
+
+
+@pytest.mark.cli
+def test_a_task_whose_process_dies_after_it_was_made_is_made(tmp_path: Path) -> None:
+    pool = pool_for(tmp_path / "run", "left is killed late", [])
+    pool.run()
+    assert (names(pool), pool.failed) == (["a", "b", "check", "join", "left", "right"], {})
+    assert failures(tmp_path / "run") == {}
+
+
+def test_a_failure_of_what_was_made_since_is_forgotten(tmp_path: Path) -> None:
+    with Walk(tmp_path / "run", lambda line: None) as walk:
+        ask(walk)
+        node = next(key for key, node in walk.nodes.items() if node.name == "left")
+        record(tmp_path / "run", node, "5-forget/left", RuntimeError("killed before it could say that it is done"))
+    pool_for(tmp_path / "run", "", []).run()
     assert failures(tmp_path / "run") == {}
