@@ -282,6 +282,11 @@ def summary() -> Iterator[str]:
         f"{len(FAMILIES) * len(KEPT)} assumptions, {len(able)} fit at some minimum, {least.count(CHOSEN)} of them at "
         f"{CHOSEN}. The least misfit of a minimum: {', '.join(f'{m:.1f} of {n}' for n, m in lowest.items())}.\n"
     )
+    drawn = [fit(family, kept, Rule("weighted", 0)) for family in FAMILIES for kept in KEPT]
+    yield (
+        f"A draw in proportion to the number of images fits under {sum(one.misfit < ENOUGH for one in drawn)} of the "
+        f"{len(drawn)} assumptions.\n"
+    )
     yield _line(["0.2 n is rounded", "family", "best minimum", "misfit", "eval", "ev-ev", "tr-tr", "tr-tr per ev-ev"])
     yield _line(["---"] * 8)
     for name, rounding in ROUNDINGS.items():
