@@ -43,7 +43,8 @@ def render(
 
     def fill(start: int) -> None:
         names = [counter[start : start + block] for counter in (identities, instances, shots)]
-        face, grain = anatomy.face(seed, *names, unlikeness, variation), anatomy.key(seed, 4, *names)
+        face = anatomy.face(seed, *names, unlikeness=unlikeness, variation=variation)
+        grain = anatomy.key(seed, 4, *names)
         anatomy.express(face)
         anatomy.pose(face)
         for i in range(0, len(grain), step):
