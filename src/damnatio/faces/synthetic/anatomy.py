@@ -285,7 +285,7 @@ def shot(seed: int, identities: I64, instances: I64, shots: I64) -> Params:
 
 
 def face(
-    seed: int, identities: I64, instances: I64, shots: I64, unlikeness: float = 1.0, variation: float = 1.0
+    seed: int, identities: I64, instances: I64, shots: I64, *, unlikeness: float = 1.0, variation: float = 1.0
 ) -> Params:
     """The three levels together."""
     f = identity(seed, identities, unlikeness)

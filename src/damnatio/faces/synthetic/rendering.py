@@ -42,8 +42,9 @@ def render(
     step = max(1, _CHUNK // (4 * size * size))
 
     def fill(start: int) -> None:
-        who, when, shot = (counter[start : start + block] for counter in (identities, instances, shots))
-        face, grain = anatomy.face(seed, who, when, shot, unlikeness, variation), anatomy.key(seed, 4, who, when, shot)
+        names = [counter[start : start + block] for counter in (identities, instances, shots)]
+        face = anatomy.face(seed, *names, unlikeness=unlikeness, variation=variation)
+        grain = anatomy.key(seed, 4, *names)
         anatomy.express(face)
         anatomy.pose(face)
         for i in range(0, len(grain), step):
