@@ -2,11 +2,14 @@
 
 import argparse
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from . import __doc__ as usage
-from . import drawing, pixels, table_two, trials
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # this folder is the package `fidelity`
+
+from fidelity import __doc__ as usage
+from fidelity import drawing, pixels, table_two, trials
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -12,8 +12,7 @@ from damnatio.partitions import draw
 from damnatio.recipe.files import load
 from damnatio.recipe.schema import PartitionSettings
 from damnatio.support.tables import Table
-
-from .table_two import CHOSEN, NUMBERS, PROBES, Kept, Rule, fit, log_normal
+from fidelity.table_two import CHOSEN, NUMBERS, PROBES, Kept, Rule, fit, log_normal
 
 SEEDS = range(1, 6)
 TENTH = 10
@@ -67,7 +66,7 @@ def means(faces: Table, settings: PartitionSettings) -> dict[str, float]:
 
 def pages(root: Path) -> Iterator[str]:
     yield (
-        f"Made by `python -m benchmarks.fidelity drawing`: mean images per identity, over {len(SEEDS)} seeds. In "
+        f"Made by `python benchmarks/fidelity drawing`: mean images per identity, over {len(SEEDS)} seeds. In "
         f"Table II, retain control and test set have {PROBES['R'] / 1_000:.1f} and {PROBES['T'] / 1_000:.1f} probes "
         "per identity, which are half of the images: test identities are no worse covered than retain identities.\n"
     )

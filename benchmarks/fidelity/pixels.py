@@ -116,7 +116,7 @@ def pages(folder: Path) -> Iterator[str]:
     people = people_in(folder)
     real = across(people)
     yield (
-        "Made by `python -m benchmarks.fidelity pixels`. Input: values from -1 to 1, as the network takes them. "
+        "Made by `python benchmarks/fidelity pixels`. Input: values from -1 to 1, as the network takes them. "
         "Normalised: each image with zero mean and unit variance. The paper's Fig. 2 shows "
         f"{', '.join(map(str, sorted(WITHIN)))} within instances and {', '.join(map(str, sorted(ACROSS)))} across; its "
         f"threshold is {THRESHOLD:g}.\n"

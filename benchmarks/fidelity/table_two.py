@@ -225,7 +225,7 @@ def best(counts: str, kept: Kept, family: str) -> Fit:
 
 def pages() -> Iterator[str]:
     yield (
-        "Made by `python -m benchmarks.fidelity table-two`. WebFace4M is not at hand: the numbers of images per "
+        "Made by `python benchmarks/fidelity table-two`. WebFace4M is not at hand: the numbers of images per "
         f"identity are those of a family of distributions with the mean {IMAGES / IDENTITIES:.1f} and at least {LEAST} "
         "images, whose spread is fitted. Kept: the share of images that are left, one per capture instance; uneven: "
         "each identity has a share of its own, around that mean. Misfit: chi-square of the three forget counts of S2 "

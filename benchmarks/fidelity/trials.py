@@ -4,7 +4,7 @@ import csv
 from collections.abc import Iterator
 from pathlib import Path
 
-from .rules import READINGS, RULES, Look
+from fidelity.rules import READINGS, RULES, Look
 
 ORIGINAL = "original"
 ROWS = (
@@ -63,7 +63,7 @@ class Results:
 
 def pages(results: Results) -> Iterator[str]:
     yield (
-        "Made by `python -m benchmarks.fidelity trials` from a run of benchmarks/fidelity/trials.yaml: the demo's f* "
+        "Made by `python benchmarks/fidelity trials` from a run of benchmarks/fidelity/trials.yaml: the demo's f* "
         "and schedule, ten forget identities. [The rules](../../benchmarks/fidelity/rules.py) were written before the "
         "trials. The cells of the paper are those of its Tables III and IV at S1.\n"
     )

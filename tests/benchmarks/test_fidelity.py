@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.fidelity import table_two, trials
-from benchmarks.fidelity.rules import READINGS, RULES
 from damnatio.partitions import Partitions, counts, draw
 from damnatio.recipe.files import load
 from damnatio.recipe.schema import PartitionSettings
 from damnatio.support.tables import Table
+from fidelity import table_two, trials
+from fidelity.rules import READINGS, RULES
 
 PAPER = {
     "CP": {("Ftr-Ftr", "W1"): 0.435, ("FtrxFtr", "FMR"): 0.300, ("Ftr-Ftr", "TMR"): 0.549},
