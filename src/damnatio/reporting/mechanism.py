@@ -74,10 +74,10 @@ def paths_of(name: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     points = begun.clone().requires_grad_()
     context = Context(forget, head, 1, lambda: F.normalize(points.detach(), dim=1), lambda: begun)
     method.prepare(context)
-    method.begin_epoch(0, context)
     optimiser = torch.optim.SGD([points, *method.parameters()], lr=1.0)
     seen: list[Tensor] = []
-    for _ in range(STEPS):
+    for epoch in range(STEPS):  # a batch holds all images, so a step is an epoch
+        method.begin_epoch(epoch, context)
         units = F.normalize(points, dim=1)
         seen.append(units.detach().clone())
         batch = ForgetBatch(points, units, begun, torch.arange(IMAGES), torch.zeros(IMAGES, dtype=torch.long))
