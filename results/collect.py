@@ -17,7 +17,8 @@ from pathlib import Path
 import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
-KEPT = ("results.csv", "warnings.csv", "*.md", "distributions-*.png", "det.png", "mechanism.png")
+FIGURES = ("distributions-*", "weak-strong-*", "det", "trade-off", "mechanism")
+KEPT = ("results.csv", "warnings.csv", "*.md", *(f"{figure}.png" for figure in FIGURES))
 SHOW_FACES = ("captures.png",)
 
 ROWS = {
