@@ -19,7 +19,8 @@ from pathlib import Path
 import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
-KEPT = ("results.csv", "warnings.csv", "against-paper*.csv", "*.md", "distributions-*.png", "det.png", "mechanism.png")
+FIGURES = ("distributions-*", "weak-strong-*", "det", "trade-off", "mechanism")
+KEPT = ("results.csv", "warnings.csv", "against-paper*.csv", "*.md", *(f"{figure}.png" for figure in FIGURES))
 SHOW_FACES = ("captures.png",)
 JOINED = ("results.csv", "warnings.csv", "against-paper*.csv", "*.md", "*.tex", "*.png")
 """of a joined report, which has no face in it"""

@@ -112,8 +112,8 @@ class InMemory(NonMated):
     """Pairs whose scores fit into memory."""
 
     @abstractmethod
-    def _collect(self, lowest: float) -> tuple[Scores, Places, Places]:
-        """All scores, and the places in both sets of the pairs that reach `lowest`."""
+    def _collect(self, lowest: float) -> tuple[Scores, Top]:
+        """All scores, and all pairs that reach `lowest`."""
 
     @cached_property
     def scores(self) -> Scores:
@@ -121,14 +121,13 @@ class InMemory(NonMated):
 
     def tops(self, floors: Sequence[float]) -> list[Top]:
         """For each of these scores, the pairs that reach it; one pass for all."""
-        _, i, j = self._collect(min(floors))
-        scores = dots(self.first.units, i, self.second.units, j)
-        return [self._thinned(i[scores >= floor], j[scores >= floor]) for floor in floors]
+        _, top = self._collect(min(floors))
+        return [self._thinned(top.i[top.scores >= floor], top.j[top.scores >= floor]) for floor in floors]
 
     def spread(self, thresholds: Sequence[float] = (), lowest: float = np.inf, title: str = "") -> Spread:
-        scores, i, j = self._collect(lowest)
+        scores, top = self._collect(lowest)
         accepted = {threshold: int(np.count_nonzero(scores >= threshold)) for threshold in thresholds}
-        return Spread(Sample.of(scores), accepted, self._thinned(i, j))
+        return Spread(Sample.of(scores), accepted, self._thinned(top.i, top.j))
 
     def _thinned(self, i: Places, j: Places) -> Top:
         kept = Thinned()
@@ -151,10 +150,10 @@ class Drawn(InMemory):
             missing -= int(differ.sum())
         self._i, self._j = (np.concatenate(places) for places in zip(*found, strict=True))
 
-    def _collect(self, lowest: float) -> tuple[Scores, Places, Places]:
+    def _collect(self, lowest: float) -> tuple[Scores, Top]:
         scores = dots(self.first.units, self._i, self.second.units, self._j)
         reached = scores >= lowest
-        return scores, self._i[reached], self._j[reached]
+        return scores, Top(scores[reached], self._i[reached], self._j[reached], 1.0)
 
 
 class Held(InMemory):
@@ -163,16 +162,17 @@ class Held(InMemory):
     def __init__(self, pairing: Pairing[Vectors]) -> None:
         super().__init__(pairing, pairing.count)
 
-    def _collect(self, lowest: float) -> tuple[Scores, Places, Places]:
-        scores, i, j = [np.zeros(0)], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    def _collect(self, lowest: float) -> tuple[Scores, Top]:
+        scores, high, i, j = [np.zeros(0)], [np.zeros(0)], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for rows in blocks(len(self.first), ROWS):
             columns, wanted = self.pairing.columns(rows), self.pairing.nonmated(rows)
             block = self.first.units[rows] @ self.second.units[columns].T
             scores.append(block[wanted])
             above, beside = np.nonzero(wanted & (block >= lowest))
+            high.append(block[above, beside])
             i.append(above + rows.start)
             j.append(beside + columns.start)
-        return np.concatenate(scores), np.concatenate(i), np.concatenate(j)
+        return np.concatenate(scores), Top(np.concatenate(high), np.concatenate(i), np.concatenate(j), 1.0)
 
 
 class Streamed(NonMated):

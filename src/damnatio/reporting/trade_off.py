@@ -145,23 +145,24 @@ def _draw(
             )
             costs.append(spot.cost.value)
             heights.append(spot.forgotten.value)
-    _scale(axis.xaxis, axis.set_xlim, costs)
+    axis.set_xscale("symlog", linthresh=LINEAR, linscale=1.2)
+    axis.set_xlim(*_ticked(axis.xaxis, costs))
     if not higher:
-        _scale(axis.yaxis, axis.set_ylim, [0.0, *heights, *_levels(axis)])
+        axis.set_yscale("symlog", linthresh=LINEAR, linscale=1.2)
+        axis.set_ylim(*_ticked(axis.yaxis, [0.0, *heights, *_levels(axis)]))
     elif heights:
         room = 0.12 * max(max(heights) - min(heights), 0.02)
         axis.set_ylim(min(heights) - room, max(heights) + room)
     axis.grid(color="#e2e2e2", lw=0.4)
 
 
-def _scale(axis: Any, set_limits: Callable[[float, float], object], values: Sequence[float]) -> None:
-    """Proportional up to `LINEAR`, logarithmic beyond."""
-    axis._set_axes_scale("symlog", linthresh=LINEAR, linscale=1.2)
+def _ticked(axis: Any, values: Sequence[float]) -> tuple[float, float]:
+    """Set the ticks of an axis that is proportional up to `LINEAR` and logarithmic beyond; the limits for it."""
     largest = max(values)
     ticks = [tick for tick in (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0) if tick <= max(1.3 * largest, LINEAR)]
     axis.set_ticks(ticks, labels=[f"{tick:g}" for tick in ticks])
     axis.set_ticks([], minor=True)
-    set_limits(min(-0.004, min(values) - 0.004), max(1.45 * largest, 1.2 * LINEAR))
+    return min(-0.004, min(values) - 0.004), max(1.45 * largest, 1.2 * LINEAR)
 
 
 def _levels(axis: Any) -> list[float]:
