@@ -112,7 +112,7 @@ RULES: dict[str, list[Rule]] = {
         ),
     ],
 }
-SECOND = ("NG+-half", "NG+-half-apart", "CURE-long", "CURE-classify-long")
+SECOND = ("NG+-half", "NG+-half-apart", "CURE-long")
 """A second round, added after the first had left NG+ and CURE undecided. They are judged by the same rules."""
 READINGS: dict[str, dict[str, str]] = {
     "CP": {"CP": "centroid of the batch (`step`)", "CP-epoch": "centroid of the epoch (`epoch`)"},
@@ -127,7 +127,6 @@ READINGS: dict[str, dict[str, str]] = {
         "CURE-classify": "with it (`classify: true`)",
         "CURE-mean": "no classification term, distillation as a mean over values (`distil: 1/d`)",
         "CURE-long": "no classification term, four times the steps",
-        "CURE-classify-long": "with it, four times the steps",
     },
     "EC": {"EC": "mean over the images (`reduction: mean`)", "EC-sum": "sum (`reduction: sum`)"},
 }
