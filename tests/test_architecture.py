@@ -9,7 +9,7 @@ from damnatio.support.code import HOME, imported_by
 
 SUPPORT = ["support"]
 SECTIONS = ["recipe.schema", "recipe.sentences", "recipe.yaml_text"]
-PARTS = ["backbones", "heads", "methods", "metrics", "models"]
+PARTS = ["backbones", "galleries", "heads", "methods", "metrics", "models"]
 STAGES = ["faces", "captures", "partitions", "training", "forgetting", "embedding", "evaluation", "reporting"]
 ORDER = [
     *SUPPORT,

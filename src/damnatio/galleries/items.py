@@ -1,0 +1,155 @@
+"""What a store holds and what is said about it: places, rows, items of a person, and counts of everybody else."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
+
+Kind = Literal["template", "embedding", "photograph", "thumbnail", "index", "checkpoint"]
+"""template: a row that is searched; embedding: a cached one that is not; index: a copy of rows that serves searches"""
+How = Literal["name", "similarity", "attached", "orphan"]
+"""attached: it belongs to an item that was found otherwise, as its photograph does; orphan: nothing refers to it"""
+Vectors = NDArray[np.floating[Any]]
+"""[n, d], as they are stored"""
+Units = NDArray[np.float32]
+"""[n, d], each row of length 1"""
+
+SHARED, GROUP, UNLIKE, SPELLING = "shared", "group", "unlike", "spelling"
+"""flags: others use the row too; a photograph with several faces; the name fits but the face does not; the name differs
+in capitals, accents' encoding or separators"""
+
+
+class Frozen(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Key(NamedTuple):
+    """What names one row for good: it stays the same when other rows come and go, and after a restart."""
+
+    place: str
+    id: str
+
+
+class Item(Frozen):
+    """One thing that holds the person."""
+
+    store: str
+    """the address of the store, without its password"""
+    place: str
+    id: str
+    kind: Kind
+    how: How
+    name: str = ""
+    """the name that it is stored under"""
+    score: float | None = None
+    """the highest cosine to the person's templates; None: it holds no vector that can be compared"""
+    flags: tuple[str, ...] = ()
+    copies: int = 1
+    """equal rows that the store cannot tell apart; they are deleted together"""
+
+    @property
+    def key(self) -> Key:
+        return Key(self.place, self.id)
+
+    @property
+    def candidate(self) -> bool:
+        """Whether a person has to confirm that it is to be deleted."""
+        return self.how in ("similarity", "orphan") or bool(self.flags)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A part of a store whose rows are alike: a table, a file, a folder of photographs."""
+
+    name: str
+    kind: Kind
+    searched: bool = True
+    """whether `Store.search` looks here"""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some rows of one place. Either all rows of a block have a vector, of one length, or none has."""
+
+    ids: Sequence[str]
+    names: Sequence[str]
+    """"" where a row has none"""
+    vectors: Vectors | None = None
+    contents: Sequence[bytes] = ()
+    """what else of each row must stay as it is: other columns, or the code of a vector that is stored as one"""
+    flags: Sequence[tuple[str, ...]] = ()
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step after the delete, until no byte is left. It may run twice: the second time it finds nothing to do."""
+
+    name: str
+    """the same in every process, so that a journal can say which steps are done"""
+    command: str
+    """what a person would type"""
+    run: Callable[[], None] = field(compare=False, repr=False)
+    locks: str = ""
+    """what waits while it runs; empty: nothing does"""
+    needs: int = 0
+    """bytes of free disk"""
+    folder: Path | None = None
+    """where they are needed"""
+
+
+@dataclass(frozen=True)
+class FileClass:
+    """Files that are written alike, and so are scanned and controlled together: the table, the log, the index."""
+
+    name: str
+    files: Sequence[Path]
+    opened: Callable[[Path], Any] | None = field(default=None, compare=False, repr=False)
+    """contents of a file (an iterable of bytes) that only this store can unpack. The raw bytes are scanned as well"""
+    unreached: str = ""
+    """why nobody can read these files from here; empty: they can be read"""
+    holds: tuple[Literal["vectors", "pictures"], ...] = ("vectors",)
+    """what of people who stay is written here, and so must be seen"""
+
+
+class Hit(NamedTuple):
+    """One result of a search."""
+
+    key: Key
+    score: float
+
+
+@dataclass(frozen=True)
+class Sought:
+    """The person as a store is searched for them."""
+
+    names: Sequence[str] = ()
+    templates: Units | None = None
+    """unit vectors under f*"""
+    threshold: float = 1.0
+    """the lowest cosine at which a row is a candidate"""
+    faces: Callable[[bytes], Units] | None = None
+    """unit vectors under f* of the faces in an encoded photograph; None: photographs are found by name only"""
+
+
+@dataclass(frozen=True)
+class Found:
+    """The items, and what the search could not do, as sentences."""
+
+    items: list[Item]
+    notes: list[str]
+
+
+class Census(Frozen):
+    """One pass over all rows. The hashes depend on no order."""
+
+    rows: dict[str, int]
+    """by place"""
+    matched: str
+    """the hash of the rows that were asked for"""
+    matched_rows: int
+    others: str
+    """the hash of (place, id, name, bytes) of everybody else"""
