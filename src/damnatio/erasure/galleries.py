@@ -32,9 +32,9 @@ def read_galleries(addresses: Sequence[str], dim: int, people: Sequence[Person],
                 taken.add(owners, units, means)
     if not taken.owners:
         return None
-    owners, units = taken.thinned()
+    owners, rows = taken.thinned()
     codes, names = codes_of(np.array(owners, dtype=object))
-    return Strangers(units.astype(np.float64), codes, [str(name) for name in names])
+    return Strangers(rows.astype(np.float64), codes, [str(name) for name in names])
 
 
 class _Taken:
@@ -42,8 +42,9 @@ class _Taken:
 
     def __init__(self, dim: int) -> None:
         self.owners: list[str] = []
-        self._units = [np.zeros((0, dim), np.float32)]
-        self._draws, self._scores = [np.zeros(0)], [np.zeros(0)]
+        self._units: list[NDArray[np.float32]] = [np.zeros((0, dim), np.float32)]
+        self._draws: list[Units] = [np.zeros(0)]
+        self._scores: list[Units] = [np.zeros(0)]
         self._random = np.random.default_rng(0)
 
     def add(self, owners: list[str], units: Units, means: Units) -> None:
@@ -55,7 +56,8 @@ class _Taken:
             self.thinned()
 
     def thinned(self) -> tuple[list[str], NDArray[np.float32]]:
-        units, draws, scores = (np.concatenate(parts) for parts in (self._units, self._draws, self._scores))
+        units = np.concatenate(self._units)
+        draws, scores = np.concatenate(self._draws), np.concatenate(self._scores)
         if len(draws) > RANDOM + NEAREST:
             kept = np.union1d(np.argsort(draws)[:RANDOM], np.argsort(-scores)[:NEAREST])
             units, draws, scores = units[kept], draws[kept], scores[kept]
@@ -82,7 +84,7 @@ def _rows(store: Store, dim: int, lenient: bool) -> Iterator[tuple[list[str], Un
             if bad.any() and not lenient:
                 whose = block.names[int(np.flatnonzero(bad)[0])]
                 raise DamnatioError(f"The gallery {shown}: the template of {whose} is zero or not finite: remove it.")
-            good = np.flatnonzero(~bad)
+            good = np.flatnonzero(~bad).tolist()
             owners = [f"{GALLERY}/{block.names[row] or block.ids[row]}" for row in good]
             yield owners, vectors[good] / lengths[good, None]
     if others and not seen and not lenient:

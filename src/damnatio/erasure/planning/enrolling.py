@@ -46,7 +46,7 @@ class Photographs:
     def _found(self, enrolled: Sequence[Units], probes: Sequence[Units], others: Units) -> Share:
         found = total = 0
         for mine, searching in zip(enrolled, probes, strict=True):
-            own = searching @ mean_direction(mine).astype(np.float32)
+            own = searching @ mean_direction(mine.astype(np.float64)).astype(np.float32)
             best = (searching @ others.T).max(axis=1) if len(others) else np.full(len(searching), -1.0)
             found += int(((own >= self.level) & (own > best)).sum())
             total += len(searching)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from jinja2 import Environment, PackageLoader
 
-from damnatio.erasure.planning.plan import EnrolledAgain, Plan, PlannedItem, Share
+from damnatio.erasure.planning.plan import EnrolledAgain, Plan, PlannedItem, Share, Standing
 from damnatio.support.files import write_atomically
 
 LISTED = 40
@@ -26,10 +26,11 @@ FLAGS = {
 
 def lines_of(plan: Plan, path: Path) -> list[str]:
     """The plan for a terminal, and the command that carries it out."""
-    kinds = [(len(plan.of_standing(kind)), words) for kind, words in (
-        ("sure", "found by name"), ("candidate", "candidates to confirm"), ("follows", "that follow candidates"),
-    )]  # fmt: skip
-    counted = ", ".join(f"{count} {words}" for count, words in kinds if count) or "nothing"
+    kinds: list[tuple[Standing, str]] = [
+        ("sure", "found by name"), ("candidate", "to confirm"), ("follows", "that follow these"),
+    ]  # fmt: skip
+    counts = [(len(plan.of_standing(kind)), words) for kind, words in kinds]
+    counted = ", ".join(f"{count} {words}" for count, words in counts if count) or "nothing"
     found = [f"Plan of case {plan.case}: {counted}. Answer until {plan.deadline}. Nothing was deleted."]
     for store in plan.stores:
         mine = [item for item in plan.items if item.store == store.number]

@@ -105,7 +105,7 @@ def _store(plan: Plan, one: PlannedStore, journal: Journal) -> said.ErasedStore:
         items=items,
         verdict=scans[1].verdict,
         commands=commands,
-        classes=_classes(*scans, plan),
+        classes=_classes(scans[0], scans[1], plan),
         neighbours=said.Neighbours(
             rows_before=sum(counts[0].rows.values()),
             rows_after=sum(counts[1].rows.values()),

@@ -21,7 +21,6 @@ from damnatio.galleries.searching import SearchesCompared
 from damnatio.support.errors import DamnatioError
 from damnatio.support.files import need_regular
 
-TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE = "urn:damnatio:erasure:v1"
 FORMAT = 1
 AFTER, BEFORE, PLAN = "altered model", "model before", "plan"
@@ -149,9 +148,9 @@ class Predicate(Frozen):
 
 
 class Statement(Frozen):
-    type: Literal["https://in-toto.io/Statement/v1"] = Field(TYPE, alias="_type")
+    type: Literal["https://in-toto.io/Statement/v1"] = Field("https://in-toto.io/Statement/v1", alias="_type")
     subject: list[Subject]
-    predicate_type: Literal["urn:damnatio:erasure:v1"] = Field(PREDICATE, alias="predicateType")
+    predicate_type: Literal["urn:damnatio:erasure:v1"] = Field("urn:damnatio:erasure:v1", alias="predicateType")
     predicate: Predicate
 
     def digest(self, name: str) -> str:

@@ -1,4 +1,4 @@
-"""What is checked before anything is deleted: all stores can be opened, none drifted, and the disks are large enough."""
+"""What is checked before anything is deleted: that no store drifted, and that the disks are large enough."""
 
 import os
 import shutil

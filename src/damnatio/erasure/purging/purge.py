@@ -16,13 +16,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from damnatio.erasure.planning.choosing import Decisions, decide
 from damnatio.erasure.planning.plan import Plan, PlannedStore, read_plan
 from damnatio.erasure.proving.keys import public_holder_key, signing_key, usual_place
+from damnatio.erasure.proving.pages import PAGES, write_pages
 from damnatio.erasure.proving.signing import RECORD, sign_record
-from damnatio.erasure.proving.statement import Statement, read_record
+from damnatio.erasure.proving.statement import read_record
 from damnatio.erasure.purging import checks
 from damnatio.erasure.purging.journal import DELETING, NAME, Journal
 from damnatio.erasure.purging.neighbours import compare_searches, keep_searches
@@ -144,26 +145,27 @@ def purge(words: Words, say: Say = print) -> Purged:
 def _done_before(path: Path, say: Say) -> Purged:
     statement = read_record(path).statement
     say(f"This plan was carried out on {statement.predicate.dates.signed}: {path}")
+    if not all((path.parent / f"{name}.html").exists() for name in PAGES):
+        write_pages(path, path.parent)
     say(statement.predicate.verdict_sentence)
     return Purged(path, statement.predicate.verdict)
 
 
 def _begin(work: _Purge, words: Words) -> None:
     """Journal first: what is about to be done, and by whose decisions. A purge that goes on must say the same."""
-    said = {"accepted": work.decisions.accepted, "rejected": work.decisions.rejected, "deleted": work.decisions.deleted}
+    said: dict[str, Any] = {
+        "accepted": work.decisions.accepted,
+        "rejected": work.decisions.rejected,
+        "deleted": work.decisions.deleted,
+    }
     begun = work.journal.find("begin")
     if begun is None or not work.journal.has_deleted:  # whatever was begun may begin anew, with other words
         work.clear()
         checks.need_same_model(work.plan, work.folder)
         work.work.mkdir(exist_ok=True, mode=0o700)
         until = datetime.now(UTC) + timedelta(days=words.days)
-        work.journal.write(
-            "begin",
-            plan=digest_of(words.plan),
-            case=work.plan.case,
-            fingerprints_until=until.date().isoformat(),
-            **said,
-        )
+        content = {"case": work.plan.case, "fingerprints_until": until.date().isoformat(), **said}
+        work.journal.write("begin", plan=digest_of(words.plan), **content)
         return
     if begun["plan"] != digest_of(words.plan):
         raise DamnatioError(f"{work.journal.path} belongs to another plan: move it away, or use its own plan.")
@@ -248,8 +250,6 @@ def _scan(store: Store, needles: Needles, keys: Sequence[Key]) -> Scan:
 
 def _finish(work: _Purge, words: Words, key: "Ed25519PrivateKey") -> Purged:
     """Sign, write the pages, and remove what was only needed to go on."""
-    from damnatio.erasure.proving.pages import write_pages
-
     path = work.folder / RECORD
     if words.holder is not None:
         from damnatio.erasure.proving.fingerprints import write_fingerprints
@@ -259,10 +259,9 @@ def _finish(work: _Purge, words: Words, key: "Ed25519PrivateKey") -> Purged:
         if work.journal.find("fingerprints") is None:
             write_fingerprints(work.folder, work.plan.case, until, needles, public_holder_key(words.holder))
             work.journal.write("fingerprints")
-    statement: Statement = sign_record(work.plan, work.journal, words.plan, key, words.key or usual_place())
-    pages = write_pages(path, work.folder)
-    shutil.rmtree(work.work, ignore_errors=True)
-    for page in pages:
+    statement = sign_record(work.plan, work.journal, words.plan, key, words.key or usual_place())
+    shutil.rmtree(work.work)
+    for page in write_pages(path, work.folder):
         work.say(f"Page: {page}")
     work.say(f"Record: {path}")
     work.say(statement.predicate.verdict_sentence)
