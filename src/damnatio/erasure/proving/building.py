@@ -19,8 +19,7 @@ from damnatio.galleries.searching import SearchesCompared
 from damnatio.support.files import digest_of
 
 TOOLS = ("cryptography", "numpy", "torch")
-BLOCKS = "Unlinked blocks: what a file system kept of files that were replaced or removed was not looked at."
-COPIES = "Backups, replicas, archived logs and snapshots were not looked at, except where a store names them."
+COPIES = "Backups, replicas, archived logs, snapshots and unlinked blocks of the disk were not looked at."
 RECIPIENTS = "Recipients to whom templates or photographs were passed on hold their own copies."
 
 
@@ -62,8 +61,8 @@ def build(
         items=items,
         item_key=hashlib.sha256(key).hexdigest(),
         stores=stores,
-        not_reached=[BLOCKS, COPIES, RECIPIENTS],
-        remains=masked([*_kept(plan, begun), *plan.remains], plan.names),
+        not_reached=[COPIES, RECIPIENTS],
+        remains=masked([*plan.remains, *_kept(plan, begun)], plan.names),
         recipients=masked(plan.recipients, plan.names),
         fingerprints=str(begun["fingerprints_until"]) if journal.find("fingerprints") else "",
     )
@@ -76,7 +75,7 @@ def sentence(count: int, stores: list[said.ErasedStore], verdict: Verdict) -> st
     bad = [str(store.number) for store in stores if store.verdict == verdict]
     which = f"store {' and '.join(bad)}"
     ends = {
-        "GONE": "and no fragment of them was found afterwards in any file of these stores",
+        "GONE": "and no fragment of them was found afterwards in any file that was read",
         "BLIND": f"and no fragment was found afterwards, but files of {which} are written so that the scan sees nobody",
         "UNREACHED": f"but files of {which} could not be read, so nothing can be said of them",
         "RESIDUE": f"but fragments of them are still in files of {which}",

@@ -8,7 +8,7 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader
 
 from damnatio.erasure.planning.plan import Share
-from damnatio.erasure.proving.statement import ErasedItem, read_record
+from damnatio.erasure.proving.statement import ErasedItem, Predicate, read_record
 from damnatio.support.files import atomic_file, write_atomically
 
 PAGES = ("officer", "auditor")
@@ -22,14 +22,17 @@ def write_pages(record: Path, folder: Path) -> list[Path]:
     one, print the pages from any browser."""
     read = read_record(record)
     pages = Environment(loader=PackageLoader("damnatio", "erasure"), autoescape=True)
-    pages.filters.update(share=_share, mb=_size, how=HOW.get, number=lambda value: f"{value:,}")
+    pages.filters.update(share=_share, mb=_size, how=HOW.get, number=lambda value: f"{value:,}", moment=_moment)
     folder.mkdir(parents=True, exist_ok=True)
     found = []
     for name in PAGES:
         path = folder / f"{name}.html"
         template = pages.get_template(f"proving/{name}.html")
         p = read.statement.predicate
-        write_atomically(path, template.render(p=p, statement=read.statement, read=read, kinds=_kinds(p.items)))
+        write_atomically(
+            path,
+            template.render(p=p, statement=read.statement, read=read, kinds=_kinds(p.items), unreached=_unreached(p)),
+        )
         found += [path, *print_page(path)]
     return found
 
@@ -61,6 +64,19 @@ def _kinds(items: list[ErasedItem]) -> dict[str, int]:
     for item in items:
         found[item.kind] = found.get(item.kind, 0) + 1
     return found
+
+
+def _unreached(predicate: Predicate) -> dict[str, list[int]]:
+    """What stores cannot reach, each sentence once, with the numbers of the stores."""
+    found: dict[str, list[int]] = {}
+    for store in predicate.stores:
+        for words in store.unreached:
+            found.setdefault(words, []).append(store.number)
+    return found
+
+
+def _moment(time: str) -> str:
+    return f"{time[:10]} {time[11:16]} UTC"
 
 
 def _share(share: Share) -> str:
