@@ -24,6 +24,7 @@ from damnatio.erasure.planning.plan import (
     Standing,
     write_plan,
 )
+from damnatio.erasure.planning.room import room_for_delete
 from damnatio.erasure.planning.showing import lines_of, write_page
 from damnatio.erasure.planning.sought import Wanted, wanted
 from damnatio.erasure.proving.keys import signing_key
@@ -31,7 +32,6 @@ from damnatio.erasure.record import Record
 from damnatio.erasure.request import Request
 from damnatio.galleries.address import Address, parse
 from damnatio.galleries.base import Store
-from damnatio.galleries.files import FileStore
 from damnatio.galleries.items import Item, Key
 from damnatio.galleries.opening import open_store
 from damnatio.support.errors import DamnatioError
@@ -144,11 +144,6 @@ def _store(number: int, store: Store, keys: Sequence[Key], notes: Sequence[str])
         unreached=store.unreached(),
         notes=list(notes),
     )
-
-
-def room_for_delete(store: Store) -> int:
-    """The bytes that the delete writes before it frees any: a store of files is written anew."""
-    return sum(path.stat().st_size for path in store.files()) if isinstance(store, FileStore) else 0
 
 
 def _numbered(store: Store, number: int, found: Sequence[Item], before: int) -> list[PlannedItem]:

@@ -5,8 +5,8 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from damnatio.erasure.planning.making import room_for_delete
 from damnatio.erasure.planning.plan import Plan, PlannedStore
+from damnatio.erasure.planning.room import room_for_delete
 from damnatio.galleries.address import HIDDEN, Address, parse
 from damnatio.galleries.base import Store
 from damnatio.galleries.items import Key
