@@ -8,7 +8,7 @@ import numpy as np
 from damnatio.erasure import refusals
 from damnatio.erasure.people import Person
 from damnatio.erasure.request import GALLERY
-from damnatio.galleries.finding import spelling
+from damnatio.galleries.finding import Names
 from damnatio.methods.closed_form import Known
 from damnatio.methods.gate_and_scatter import GateAndScatter, Hidden
 from damnatio.methods.gate_widths import Chosen, Photographs
@@ -118,11 +118,9 @@ def _without_own_templates(
         return None, {}
     own = {f"{GALLERY}/{person.name}": person.name for person in people}
     if aliases is not None:  # as the search for the person understands names
-        wanted = [*(person.name for person in people), *aliases]
+        wanted = Names([*(person.name for person in people), *aliases])
         inside = [name for name in strangers.names if name.startswith(f"{GALLERY}/") and name not in own]
-        own |= {
-            name: people[0].name for name in inside if spelling(name.removeprefix(f"{GALLERY}/"), wanted) is not None
-        }
+        own |= {name: people[0].name for name in inside if wanted.match(name.removeprefix(f"{GALLERY}/")) is not None}
     found: dict[str, list[str]] = {}
     for name in strangers.names:
         if name in own:

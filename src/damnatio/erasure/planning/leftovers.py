@@ -7,7 +7,7 @@ from damnatio.erasure.planning.plan import JSON, PAGE, Leftover
 from damnatio.erasure.record import JSON as ERASURE_JSON
 from damnatio.erasure.record import PAGE as ERASURE_PAGE
 from damnatio.erasure.request import GATE_AND_SCATTER, Request
-from damnatio.galleries.finding import spelling
+from damnatio.galleries.finding import Names
 from damnatio.support.errors import DamnatioError
 from damnatio.support.tables import Table
 
@@ -42,8 +42,9 @@ def leftovers(request: Request, names: Sequence[str]) -> list[Leftover]:
 
 def runs_with(folder: Path, names: Sequence[str]) -> Iterator[tuple[Path, str]]:
     """The runs below a folder whose faces show somebody of these names."""
+    wanted = Names(names)
     for stage in sorted({table.parents[1] for table in folder.glob(f"**/{FACES}/*/faces.parquet")}):
-        if name := next((name for name in _identities(stage) if spelling(name, names) is not None), None):
+        if name := next((name for name in _identities(stage) if wanted.match(name) is not None), None):
             yield stage.parent, name
 
 

@@ -21,6 +21,7 @@ from damnatio.support.errors import DamnatioError
 from damnatio.support.files import digest_of
 
 Outcome = Literal["passed", "failed", "not run"]
+MODELS = (".onnx", ".pth", ".pt", ".safetensors")
 
 
 @dataclass(frozen=True)
@@ -159,7 +160,7 @@ def _files(record: Read, evidence: Evidence) -> Level:
     beside = [path for path in sorted(folder.iterdir()) if path.is_file() and path != record.path.resolve()]
     found = {digest_of(path) for path in beside}
     missing = [name for digest, name in wanted.items() if digest not in found]
-    if evidence.model is not None and digest_of(evidence.model) not in wanted:
+    if evidence.model is not None and _digest_of_model(evidence.model) not in wanted:
         return Level("files", "failed", f"{evidence.model} is not the altered model of the record")
     if len(missing) == len(wanted):
         return Level("files", "not run", "neither the model nor the plan lies beside the record")
@@ -171,7 +172,11 @@ def _files(record: Read, evidence: Evidence) -> Level:
     return Level("files", "passed", words)
 
 
-MODELS = (".onnx", ".pth", ".pt", ".safetensors")
+def _digest_of_model(path: Path) -> str:
+    from damnatio.models.importing import weights_file
+    from damnatio.recipe.files import model_settings
+
+    return digest_of(weights_file(model_settings(path)))
 
 
 def _items(record: Read, evidence: Evidence) -> Level:
