@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 RUN := $(VENV)/bin
 SECONDS ?= 60
 
-.PHONY: demo test test-unit test-cli test-fast test-lowest test-insightface fuzz test-processors check format results reproduce open-questions bench-frames bench-clusters bench-faces bench-eval bench-paper-eval bench-gate bench-peers contest contest-lfw bench-train rehearse plans test-slurm chaos clean
+.PHONY: demo demo-erasure test test-unit test-cli test-fast test-lowest test-insightface fuzz test-processors check format results reproduce open-questions bench-frames bench-clusters bench-faces bench-eval bench-paper-eval bench-gate bench-peers contest contest-lfw bench-train rehearse plans test-slurm chaos clean
 
 demo: $(READY)  ## the whole experiment on rendered faces: runs/demo/report/index.html
 	$(RUN)/damnatio demo
@@ -19,6 +19,9 @@ demo: $(READY)  ## the whole experiment on rendered faces: runs/demo/report/inde
 	@echo "  open runs/demo/report/index.html             every table and figure, on one page"
 	@echo "  $(RUN)/damnatio findings runs/demo        the paper's eight findings, judged on this run"
 	@echo "  $(RUN)/damnatio --help                    all verbs; erase takes a model of your own"
+
+demo-erasure: $(READY)  ## a request for erasure from start to end: model, galleries, photographs, the signed record: runs/demo-erasure
+	$(RUN)/python -m demos.erasure
 
 test: $(READY)  ## every test, the demo's own experiment included; prints the twenty slowest
 	$(RUN)/python -m pytest -n 2 --dist loadgroup --durations=20

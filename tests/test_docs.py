@@ -1,6 +1,7 @@
 """What the documents show is what the code does."""
 
 import re
+import shlex
 import subprocess
 import sys
 import zipfile
@@ -93,7 +94,7 @@ def test_every_command_of_the_readme_is_one_that_there_is() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_command_of_the_documents_is_understood(page: Path) -> None:
     for command in COMMAND.findall(page.read_text()):
-        parser().parse_args(command.replace("...", "").split())
+        parser().parse_args(shlex.split(command.replace("...", "")))
 
 
 def test_every_target_of_make_in_the_documents_is_one_that_there_is() -> None:
