@@ -18,7 +18,7 @@ def ids_in(content: bytes, where: str) -> set[int]:
 def only(content: bytes, ids: Iterable[int], where: str) -> bytes:
     """The same index with these ids only: same kind, same settings, the same vectors."""
     faiss = need("faiss", "faiss")
-    index, held = _read(content, where)
+    index, held, _owner = _read(content, where)
     kept = np.isin(held, np.fromiter(ids, dtype=np.int64))
     inner = faiss.downcast_index(index.index)
     fresh = faiss.IndexIDMap(_empty(faiss, inner, where))
@@ -38,11 +38,13 @@ def _empty(faiss: Any, inner: Any, where: str) -> Any:
     raise DamnatioError(f"The index {where} is of a kind that cannot be built anew ({type(inner).__name__}).")
 
 
-def _read(content: bytes, where: str) -> tuple[Any, Any]:
+def _read(content: bytes, where: str) -> tuple[Any, Any, Any]:
+    """The index as what it is, its ids, and the object that must live as long as it does."""
     faiss = need("faiss", "faiss")
     try:
-        index = faiss.downcast_index(faiss.deserialize_index(np.frombuffer(content, np.uint8)))
-        return index, faiss.vector_to_array(index.id_map)
+        owner = faiss.deserialize_index(np.frombuffer(content, np.uint8))
+        index = faiss.downcast_index(owner)
+        return index, faiss.vector_to_array(index.id_map), owner
     except (RuntimeError, AttributeError) as error:
         said = " ".join(str(error).split())[:120]
         raise DamnatioError(f"The index {where} is no faiss index with ids ({said}).") from error

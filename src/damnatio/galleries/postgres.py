@@ -19,7 +19,7 @@ import numpy as np
 from damnatio.galleries import STORES
 from damnatio.galleries.base import content_ids, need
 from damnatio.galleries.files import BACKUPS, UNLINKED, need_room
-from damnatio.galleries.items import SHARED, FileClass, Step, Vectors
+from damnatio.galleries.items import FileClass, Step, Vectors
 from damnatio.galleries.postgres_catalog import Catalog
 from damnatio.galleries.postgres_connection import DRIVER, connected, sentences
 from damnatio.galleries.postgres_files import (
@@ -37,7 +37,7 @@ from damnatio.galleries.postgres_log import COMMAND, need_no_old_snapshot, pass_
 from damnatio.galleries.postgres_types import Type, type_of
 from damnatio.galleries.sql_layouts import OPTIONS, described, recognised, unknown
 from damnatio.galleries.sql_store import SqlStore
-from damnatio.galleries.sql_tables import Layout, Table, column, joined, label_of, quoted, users_of
+from damnatio.galleries.sql_tables import Layout, Table, column, joined, label_of, quoted
 from damnatio.galleries.sql_vectors import Row, written
 from damnatio.support.errors import DamnatioError
 
@@ -162,24 +162,22 @@ class Postgres(SqlStore):
 
     def _rows(self, table: Table, connection: Any) -> Iterator[tuple[Row, str]]:
         own = self.id_of(table) if table.id else "''"
+        name = "''" if table.referred else f"({label_of(table)})::text"
         kind = self._types.get(table.name)
         vector = kind.read(f"t.{column(table.vector)}") if kind else "NULL"
         others = [f"t.{column(name)}" for name in self.columns_of(table.name) if name not in (table.id, table.vector)]
         for number, link in enumerate(table.links[: table.goes_too], 1):
             others += [f"j{number}.{column(name)}" for name in self.columns_of(link.table)]
         content = f"sha256(textsend(ROW({', '.join(others)})::text))"
-        text = (
-            f"SELECT t.ctid::text, {own}, ({label_of(table)})::text, {users_of(table)}, {vector}, {content} "
-            f"{joined(table)}"
-        )
+        text = f"SELECT t.ctid::text, {own}, {name}, {vector}, {content} {joined(table)}"
         with connection.cursor(name="damnatio", binary=True) as cursor:
             cursor.itersize = FETCHED
             cursor.execute(text.replace("%", "%%"))
-            for place, id, label, users, value, digest in cursor:
-                name = label or ""
+            for place, id, label, value, digest in cursor:
+                called = label or ""
                 found = self._read(kind, value, id, table) if kind else None
-                named = [id] if table.id else content_ids([name], [bytes(digest) + written(found)])
-                yield Row(named[0] or "", name, found, bytes(digest), (SHARED,) if users > 1 else ()), place
+                named = [id] if table.id else content_ids([called], [bytes(digest) + written(found)])
+                yield Row(named[0] or "", called, found, bytes(digest)), place
 
     def _read(self, kind: Type, value: Any, id: str, table: Table) -> Any:
         try:

@@ -37,7 +37,8 @@ class Table:
     """the column of names, in the last linked table, or here if there are no links; empty: rows have no names"""
     links: tuple[Link, ...] = ()
     referred: bool = False
-    """whether the first link is from rows that refer to this one: there may be several, and none makes an orphan"""
+    """whether the first link is from rows that refer to this one. There may be several, so a row has no name of its own
+    and is found with those that refer to it; one without any is an orphan"""
     picture: str = ""
     """the column of encoded photographs"""
     searched: bool = True
@@ -97,19 +98,12 @@ def joined(table: Table) -> str:
 
 
 def label_of(table: Table) -> str:
-    """The name of a row."""
+    """The name of a row; of one that others refer to, the first of theirs."""
     if not table.label:
         return "''"
     if table.referred:
         return f"(SELECT min({_last(table)}.{column(table.label)}) {_referring(table)})"
     return f"{_last(table)}.{column(table.label)}"
-
-
-def users_of(table: Table) -> str:
-    """How many different people a row is of, where several rows may refer to it."""
-    if not table.referred:
-        return "1"
-    return f"(SELECT count(DISTINCT {_last(table)}.{column(table.label)}) {_referring(table)})"
 
 
 def referrers_of(table: Table) -> str:

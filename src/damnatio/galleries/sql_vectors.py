@@ -26,7 +26,6 @@ class Row(NamedTuple):
     vector: Vector | None
     content: bytes
     """the hash of its other columns"""
-    flags: tuple[str, ...] = ()
 
 
 def read_vector(value: Any, dtype: str) -> Vector | None:
@@ -107,7 +106,6 @@ def _block(rows: Sequence[Row]) -> Block:
         [row.name for row in rows],
         np.stack(vectors) if vectors else None,
         [row.content for row in rows],
-        [row.flags for row in rows],
     )
 
 

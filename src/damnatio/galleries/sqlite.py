@@ -25,11 +25,11 @@ import numpy as np
 from damnatio.galleries import STORES
 from damnatio.galleries.base import content_ids, need
 from damnatio.galleries.files import FileStore, need_room
-from damnatio.galleries.items import SHARED, FileClass, Step, Vectors
+from damnatio.galleries.items import FileClass, Step, Vectors
 from damnatio.galleries.occupied import need_alone
 from damnatio.galleries.sql_layouts import OPTIONS, described, recognised, unknown
 from damnatio.galleries.sql_store import SqlStore
-from damnatio.galleries.sql_tables import Layout, Link, Table, column, joined, label_of, quoted, users_of
+from damnatio.galleries.sql_tables import Layout, Link, Table, column, joined, label_of, quoted
 from damnatio.galleries.sql_vectors import Row, digest, guessed_dtype, read_vector, written, written_vector
 from damnatio.support.errors import DamnatioError
 
@@ -102,7 +102,7 @@ class Sqlite(SqlStore, FileStore):
         self._engine = engine
         with self._sentences():
             self._connection = engine.connect(
-                f"file:{quote(str(self.path))}?mode={mode}", uri=True, isolation_level=None, timeout=5
+                f"file:{quote(str(self.path))}?mode={mode}", uri=True, isolation_level=None, timeout=2
             )
             self._connection.text_factory = lambda text: text.decode("utf-8", "surrogateescape")
             self.__dict__.pop("_made", None)
@@ -253,10 +253,11 @@ class Sqlite(SqlStore, FileStore):
     def _rows(self, table: Table, more: str) -> Iterator[tuple[Row, Any]]:
         others = [name for name in self.columns_of(table.name) if name not in (table.id, table.vector)]
         own = self.id_of(table) if table.id else "''"
+        name = "''" if table.referred else label_of(table)
         vector = f"t.{column(table.vector)}" if table.vector else "NULL"
-        wanted = [more, own, label_of(table), users_of(table), vector, *(f"t.{column(name)}" for name in others)]
-        for extra, id, label, users, value, *rest in self.query(f"SELECT {', '.join(wanted)} {joined(table)}"):
-            name, content = "" if label is None else str(label), digest(rest)
+        wanted = [more, own, name, vector, *(f"t.{column(name)}" for name in others)]
+        for extra, id, label, value, *rest in self.query(f"SELECT {', '.join(wanted)} {joined(table)}"):
+            called, content = "" if label is None else str(label), digest(rest)
             try:
                 found = read_vector(value, table.dtype)
             except ValueError as error:
@@ -266,8 +267,8 @@ class Sqlite(SqlStore, FileStore):
                 ) from error
             if found is not None and found.dtype.kind != "f":
                 found = found.astype(np.float32)
-            named = [str(id)] if table.id else content_ids([name], [content + written(found)])
-            yield Row(named[0], name, found, content, (SHARED,) if users > 1 else ()), extra
+            named = [str(id)] if table.id else content_ids([called], [content + written(found)])
+            yield Row(named[0], called, found, content), extra
 
     def codes(self, vectors: Vectors) -> Sequence[bytes]:
         if any(table.dtype == "i1" for table in self.layout.tables):
