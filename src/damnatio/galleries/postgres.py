@@ -43,6 +43,8 @@ from damnatio.support.errors import DamnatioError
 
 FETCHED = 1024
 """rows that are fetched at once"""
+PLACE = "t.tableoid::text || t.ctid::text"
+"""where a row is; the parts of a table count their rows alike"""
 PLANTED = 8
 SAMPLED = 10_000
 """rows by which the lengths of vectors are found"""
@@ -169,7 +171,7 @@ class Postgres(SqlStore):
         for number, link in enumerate(table.links[: table.goes_too], 1):
             others += [f"j{number}.{column(name)}" for name in self.columns_of(link.table)]
         content = f"sha256(textsend(ROW({', '.join(others)})::text))"
-        text = f"SELECT t.ctid::text, {own}, {name}, {vector}, {content} {joined(table)}"
+        text = f"SELECT {PLACE}, {own}, {name}, {vector}, {content} {joined(table)}"
         with connection.cursor(name="damnatio", binary=True) as cursor:
             cursor.itersize = FETCHED
             cursor.execute(text.replace("%", "%%"))
@@ -193,7 +195,8 @@ class Postgres(SqlStore):
     def delete_unnamed(self, table: Table, ids: set[str]) -> int:
         self.change(f"LOCK TABLE {quoted(table.name)} IN SHARE ROW EXCLUSIVE MODE")
         gone = [place for row, place in self._rows(table, self._connection) if row.id in ids]
-        return sum(self.change(f"DELETE FROM {quoted(table.name)} WHERE ctid = ?::tid", [place]) for place in gone)
+        text = f"DELETE FROM {quoted(table.name)} t WHERE {PLACE} = ?"
+        return sum(self.change(text, [place]) for place in gone)
 
     def columns_of(self, table: str) -> Sequence[str]:
         return list(self._catalog.types(table))
@@ -206,8 +209,10 @@ class Postgres(SqlStore):
         names = ", ".join(column(name) for name in values)
         places = ", ".join(f"?::{types[name]}" for name in values)
         adapted = [_adapted(value, types[name]) for name, value in values.items()]
-        back = self.spelt(column(id)) if id else "ctid::text"
-        ((found,),) = self.query(f"INSERT INTO {quoted(table)} ({names}) VALUES ({places}) RETURNING {back}", adapted)
+        back = self.spelt(column(id)) if id else PLACE
+        ((found,),) = self.query(
+            f"INSERT INTO {quoted(table)} AS t ({names}) VALUES ({places}) RETURNING {back}", adapted
+        )
         if id:
             return str(found)
         with self._connection.transaction():
