@@ -367,7 +367,7 @@ def test_a_purge_that_is_killed_ends_when_it_runs_again(deepface: Path, at: str)
         "from damnatio.galleries.opening import open_store\n"
         "store = open_store(sys.argv[1], write=True); store.delete(keys_of(store))\n"
         "if sys.argv[2] == 'vacuum': store.change('PRAGMA cache_size = 2'); "
-        "store._connection.set_progress_handler(lambda: os.kill(os.getpid(), 9), 2000); "
+        "store._connection.set_progress_handler(lambda: os.kill(os.getpid(), 9), 400); "
         "store.steps()[0].run(); sys.exit(3)\n"
         "os.kill(os.getpid(), signal.SIGKILL)"
     )

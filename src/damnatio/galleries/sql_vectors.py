@@ -70,8 +70,8 @@ def _from_text(text: str) -> Vector:
 
 def guessed_dtype(values: Iterable[Any]) -> str:
     """Whether bytes are float32 or float64; empty where that is not clear. Every second word of float64 holds the last
-    bits of its numbers: read as float32 it is any number, tiny or huge, where a float32 would be of a usual size. Float64 that was made from float32 ends in
-    29 zeros."""
+    bits of its numbers: read as float32 it is any number, tiny or huge, where a float32 would be of a usual size.
+    Float64 that was made from float32 ends in 29 zeros."""
     found = [bytes(value) for value in values if isinstance(value, bytes | memoryview | bytearray)]
     found = [value for value in found if value and not value.startswith(NPY)]
     if not found or any(len(value) % 4 for value in found):
