@@ -15,6 +15,7 @@ from damnatio.galleries.base import BLOCK, Store
 from damnatio.galleries.items import UNLIKE, Key, Sought
 from damnatio.galleries.opening import open_store
 from damnatio.galleries.picking import sample, vectors_of
+from damnatio.galleries.scanning.scan import needles_of, scan_store
 from damnatio.galleries.searching import compared, searches_without
 from tests.galleries.people import ALIAS, ANN, DIM, EACH, LEVEL, TWIN, rows, template
 
@@ -172,3 +173,18 @@ def test_every_byte_of_the_store_is_in_a_class_of_files(address: str) -> None:
         assert any(one.files or one.unreached for one in classes)
         assert all(file.is_file() for one in classes for file in one.files)
         assert store.versions
+
+
+def test_after_the_steps_no_byte_is_left_and_who_stays_is_seen(address: str) -> None:
+    with open_store(address, write=True) as store:
+        keys = ann(store)
+        person = needles_of(store, keys)
+        before = scan_store(store, person, keys)
+        assert before.verdict == "RESIDUE"
+        store.delete(keys)
+        for step in store.steps():
+            step.run()
+        after = scan_store(store, person, keys)
+        assert after.verdict == "GONE", after
+        assert after.found == 0
+        assert all(one.control_found or not one.bytes for one in after.classes)

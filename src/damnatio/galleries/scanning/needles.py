@@ -1,16 +1,56 @@
 """What a scan looks for: the vectors of a person, the codes of a store for them, and the bytes of photographs."""
 
+import io
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
 
 from damnatio.galleries.items import Vectors
+from damnatio.support.errors import DamnatioError
+from damnatio.support.files import atomic_file
 
 
 @dataclass(frozen=True)
 class Needles:
     """Personal data: kept in memory, or in the working folder of a purge until its scan is done."""
 
-    vectors: Sequence[Vectors]
+    vectors: Sequence[Vectors] = ()
     """[d] each, as they are stored"""
     codes: Sequence[bytes] = ()
     contents: Sequence[bytes] = ()
+    """pieces of photographs and thumbnails"""
+
+    def write(self, path: Path) -> None:
+        """Keep them in a file that only its owner can read. Remove it as soon as the scan is done."""
+        arrays = {f"vector-{place}": vector for place, vector in enumerate(self.vectors)}
+        for kind, pieces in (("code", self.codes), ("content", self.contents)):
+            arrays |= {f"{kind}-{place}": np.frombuffer(piece, np.uint8) for place, piece in enumerate(pieces)}
+        with atomic_file(path) as temporary:
+            content = io.BytesIO()
+            np.savez(content, **arrays)  # type: ignore[arg-type]
+            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(handle, "wb") as file:
+                file.write(content.getvalue())
+        path.chmod(0o600)
+
+    @staticmethod
+    def read(path: Path) -> "Needles":
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                kinds: dict[str, list[np.ndarray[tuple[int, ...], np.dtype[np.floating]]]] = {}
+                for name in file.files:
+                    kinds.setdefault(name.partition("-")[0], []).append(file[name])
+        except (OSError, ValueError, EOFError) as error:
+            raise DamnatioError(f"{path} holds no vectors to look for ({error}): start the purge anew.") from error
+        codes, contents = ([piece.tobytes() for piece in kinds.get(kind, [])] for kind in ("code", "content"))
+        return Needles(kinds.get("vector", []), codes, contents)
+
+
+def pieces_of(content: bytes, length: int = 32, most: int = 64) -> list[bytes]:
+    """Pieces of a photograph, evenly spread. Those of few different bytes could be anybody's, and are left out."""
+    starts = np.unique(np.linspace(0, max(len(content) - length, 0), most).astype(int))
+    pieces = (content[start : start + length] for start in starts.tolist())
+    return [piece for piece in pieces if len(set(piece)) >= length // 2]
