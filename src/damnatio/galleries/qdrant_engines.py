@@ -26,7 +26,7 @@ READ = 1000
 """points that are read in one request"""
 PLANTED = 20
 SETTINGS, KEPT = "edge_config.json", ".edge_config.json.damnatio-kept"
-PASSING = 4 << 20
+PASSING = 8 << 20
 """bytes of an operation that passes the log"""
 ROUNDS = 400
 ACKNOWLEDGED = "first-index"
@@ -277,12 +277,12 @@ class Edge(Engine):
         return True
 
     def files(self) -> dict[str, list[Path]]:
-        found: dict[str, list[Path]] = {"segments": [], "write-ahead log": [], "other files": []}
-        kinds = {"segments": "segments", "wal": "write-ahead log"}
+        found: dict[str, list[Path]] = {"segments": [], "write-ahead log": []}
         for folder in self._folders:
             for file in sorted(folder.rglob("*")):
                 if file.is_file() and not file.name.endswith(SNAPSHOT):
-                    found[kinds.get(file.relative_to(folder).parts[0], "other files")].append(file)
+                    in_log = file.relative_to(folder).parts[0] == "wal"
+                    found["write-ahead log" if in_log else "segments"].append(file)  # settings go with the segments
         beside = [self.path, *([self.path.parent.parent / "snapshots" / self.collection] if self.clustered else [])]
         return {**found, "snapshots": _snapshots(beside)}
 
@@ -370,8 +370,7 @@ class Local(Engine):
     def files(self) -> dict[str, list[Path]]:
         folder = self._file.parent
         inside = sorted(file for file in folder.rglob("*") if file.is_file() and not file.name.endswith(SNAPSHOT))
-        logs = [file for file in inside if file != self._file]
-        return {"points": [self._file], "journals and other files": logs, "snapshots": _snapshots([self.path])}
+        return {"points": inside, "snapshots": _snapshots([self.path])}
 
     @property
     def versions(self) -> dict[str, str]:

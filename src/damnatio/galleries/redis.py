@@ -245,14 +245,10 @@ class Redis(Store):
                 "from here: name the folder with &dir=..."
             )
             return [FileClass("snapshot", [], unreached=why), FileClass("append-only file", [], unreached=why)]
-        snapshot, log = self._snapshot_file(), self._log_files()
-        known = {snapshot, *log}
-        others = [path for path in self._dir.rglob("*") if ".rdb" in path.name or ".aof" in path.name]
-        return [
-            FileClass("snapshot", [path for path in [snapshot] if path.is_file()]),
-            FileClass("append-only file", log),
-            FileClass("other files of the server", sorted(one for one in others if one.is_file() and one not in known)),
-        ]
+        files = {path for path in self._dir.rglob("*") if path.is_file()}
+        log = {*self._log_files(), *(path for path in files if ".aof" in path.name)}
+        snapshots = {path for path in files if ".rdb" in path.name or path == self._snapshot_file()} - log
+        return [FileClass("snapshot", sorted(snapshots)), FileClass("append-only file", sorted(log))]
 
     def unreached(self) -> list[str]:
         replicas = int(self._info.get("connected_slaves", 0))
