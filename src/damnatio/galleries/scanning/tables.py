@@ -49,7 +49,7 @@ class Tables:
             near = _unordered(ordered(pairs[:, 0]) + ulps)
             found.append((0, float_words(near)))
             for bit, spelling in enumerate(SPELLINGS[:FLOATS]):
-                spelt = near.astype(spelling.dtype).view(np.uint8).reshape(len(near), -1)
+                spelt = near.astype(spelling.dtype).view(np.uint8).reshape(len(near), spelling.dtype.itemsize)
                 self._enter(spelt[:, spelling.lead : spelling.lead + 3], bit)
         for bit in range(FLOATS, PIECES):
             with np.errstate(over="ignore"):
