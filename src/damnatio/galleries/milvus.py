@@ -30,9 +30,7 @@ NEW = "_damnatio_new"
 ROWS = 1000
 """rows that are read or written in one request"""
 FLOAT_VECTORS = ("FLOAT_VECTOR", "FLOAT16_VECTOR", "BFLOAT16_VECTOR")
-NOT_PARAMETERS = (
-    "index_type metric_type field_name index_name total_rows indexed_rows pending_index_rows state".split()
-)
+NOT_PARAMETERS = "index_type metric_type field_name index_name total_rows indexed_rows pending_index_rows state".split()
 QUEUE = (
     "The message queue of the server keeps what was sent to it, for three days or 8 GB as it comes "
     "(rocksmq.retentionTimeInMinutes, retentionSizeInMB), and the files of a dropped collection stay until the "
@@ -182,7 +180,11 @@ class Milvus(Store):
             made = (int.from_bytes(os.urandom(7), "big") for _ in vectors)
             ids = [str(one) if text else one for one in made]
         rows = [
-            {self._vector: [float(value) for value in vector], self._name: name, **({} if id is None else {self._id: id})}
+            {
+                self._vector: [float(value) for value in vector],
+                self._name: name,
+                **({} if id is None else {self._id: id}),
+            }
             for id, vector in zip(ids, vectors, strict=True)
         ]
         done = self._asked(lambda: self._client.insert(self._collection, rows))

@@ -126,7 +126,9 @@ class Qdrant(Store):
 
     def steps(self) -> list[Step]:
         return [
-            Step(name, command, run, locks="the collection: the server is stopped", needs=needs, folder=self._engine.path)
+            Step(
+                name, command, run, locks="the collection: the server is stopped", needs=needs, folder=self._engine.path
+            )
             for name, command, run, needs in self._engine.steps(self.need_write)
         ]
 

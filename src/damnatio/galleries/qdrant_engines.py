@@ -241,7 +241,9 @@ class Edge(Engine):
         given = settings.read_bytes()
         write_atomically(folder / KEPT, given)
         content = json.loads(given)
-        write_atomically(settings, json.dumps({**content, "optimizers": {**(content.get("optimizers") or {}), **VACUUM}}))
+        write_atomically(
+            settings, json.dumps({**content, "optimizers": {**(content.get("optimizers") or {}), **VACUUM}})
+        )
         shard = self._load(folder)
         shard.optimize()
         shard.flush()
@@ -399,4 +401,6 @@ def _need_harmless(file: Path) -> None:
     except DamnatioError as error:
         raise DamnatioError(f"The gallery {file} holds a pickle that no client of Qdrant wrote: {error}.") from error
     except Exception as error:
-        raise DamnatioError(f"The gallery {file} holds a point that cannot be read ({type(error).__name__}).") from error
+        raise DamnatioError(
+            f"The gallery {file} holds a point that cannot be read ({type(error).__name__})."
+        ) from error
