@@ -91,3 +91,18 @@ def test_a_newer_layout_is_refused(tmp_path: Path) -> None:
         base.close()
         with pytest.raises(DamnatioError, match=r"newer Chroma \(metadb 99"):
             open_store(address)
+
+
+def test_unused_room_in_the_index_is_cleared(tmp_path: Path) -> None:
+    """Chroma writes it as it found it in its memory, which may hold anybody."""
+    fill(tmp_path, NAMES, VECTORS, "l2", 1000)
+    (index,) = (one for one in tmp_path.iterdir() if one.is_dir())
+    row = NAMES.index(ANN)
+    data = bytearray((index / "data_level0.bin").read_bytes())
+    data[:256] = VECTORS[row].tobytes()
+    (index / "data_level0.bin").write_bytes(data)
+    with open_store(f"chroma:{tmp_path}?name=person", write=True) as store:
+        keys, person = ann(store)
+        purged(store, keys)
+        assert set(verdicts(store, person, keys).values()) == {"GONE"}
+    assert not any((index / "data_level0.bin").read_bytes())

@@ -23,7 +23,7 @@ import numpy as np
 
 from damnatio.galleries import STORES
 from damnatio.galleries.base import Store, need
-from damnatio.galleries.chroma_index import elements, overwrite_dead
+from damnatio.galleries.chroma_index import clear_unused, elements, overwrite_dead
 from damnatio.galleries.files import BACKUPS, UNLINKED, need_writable
 from damnatio.galleries.items import Block, FileClass, Key, Place, Step, Vectors
 from damnatio.galleries.occupied import need_alone
@@ -196,6 +196,7 @@ class Chroma(Store):
     # --- files -------------------------------------------------------------------------------------------------------
 
     def file_classes(self) -> list[FileClass]:
+        self._let_go()
         base = [file for file in sorted(self._path.glob(f"{BASE}*")) if file.is_file()]
         index = sorted(file for file in self._index_folder().glob("*") if file.is_file())
         if not elements(self._index_folder()):  # an index without rows is a header
@@ -207,8 +208,8 @@ class Chroma(Store):
         """Only rows that were not moved to the index yet are in the SQLite file: it may hold nobody."""
         if file_class != IN_BASE or not self.writes:
             return None
-        width = next((block.vectors.shape[1] for block in self.blocks("") if block.vectors is not None), 0)
-        made = np.random.default_rng().standard_normal((PLANTED, width)).astype(np.float32)
+        ((width,),) = self._sql("SELECT dimension FROM collections WHERE name = ?", (self._collection,))
+        made = np.random.default_rng().standard_normal((PLANTED, width or 0)).astype(np.float32)
         with closing(sqlite3.connect(self._path / BASE)) as base, base:
             base.execute(f"CREATE TABLE IF NOT EXISTS {CONTROL} (vector BLOB)")
             base.executemany(f"INSERT INTO {CONTROL} VALUES (?)", [(row.tobytes(),) for row in made])
@@ -252,9 +253,13 @@ class Chroma(Store):
         return self._opened().get_collection(self._collection, embedding_function=None)
 
     def _let_go(self) -> None:
+        """Close the engine. It writes an index that holds no rows yet anew whenever it is opened, with whatever is in
+        the memory of this process, and that may be rows: they are cleared."""
         if getattr(self, "_client", None) is not None:
             self._client.close()
             self._client = None
+            if hasattr(self, "_collection"):
+                clear_unused(self._index_folder())
 
     def _sql(self, command: str, values: Sequence[str] = ()) -> list[Any]:
         with closing(sqlite3.connect(self._path / BASE)) as base, base:

@@ -3,9 +3,10 @@
 Each slot of data_level0.bin holds the links of an element, its vector and its label; where the distance is the cosine,
 the vector is of length 1, and length.bin holds its length. A deleted element keeps its slot, because searches pass
 through it. Its vector is replaced by the mean of the living vectors that it is linked to, so that they still do, and no
-byte of it is left.
+byte of it is left. Room that is not used yet is set to zero: it holds what was in the memory of Chroma.
 """
 
+import os
 import struct
 from dataclasses import dataclass
 from hashlib import sha256
@@ -46,39 +47,73 @@ def elements(folder: Path) -> int:
 
 
 def overwrite_dead(folder: Path, living: set[bytes], expected: int) -> int:
-    """Overwrite each vector whose hash is not in `living`. At least `expected` rows live in these files and nowhere else: if fewer are found, the files are not what they are taken for, and nothing is written. Chroma must not
-    have them open. Returns the number of overwritten vectors."""
-    if not elements(folder):
+    """Overwrite each vector whose hash is not in `living`. At least `expected` rows live in these files and nowhere
+    else: if fewer are found, the files are not what they are taken for, and nothing is written. Chroma must not have
+    them open. Returns the number of overwritten vectors."""
+    count = elements(folder)
+    if not count:
         if expected:
             raise _odd(folder)
+        clear_unused(folder)
         return 0
     layout = _layout(folder)
-    path, size = folder / "data_level0.bin", layout.elements
-    if path.stat().st_size < size * layout.slot or (folder / "length.bin").stat().st_size < 4 * size:
+    path, others = folder / "data_level0.bin", folder / "length.bin"
+    if path.stat().st_size < count * layout.slot or others.stat().st_size < 4 * count:
         raise _odd(folder)
-    slots: NDArray[Any] = np.memmap(path, np.uint8, "r+", shape=(layout.elements, layout.slot))
-    lengths: NDArray[Any] = np.memmap(folder / "length.bin", "<f4", "r+", shape=(layout.elements,))
-    dead = np.ones(layout.elements, bool)
-    for first in range(0, layout.elements, SLOTS):
-        which = np.arange(first, min(first + SLOTS, layout.elements))
-        stored = _vectors(slots, layout, which)
-        with np.errstate(all="ignore"):  # lengths mean nothing where the distance is not the cosine
-            shown = stored * lengths[which, None]
-        for slot, one, other in zip(which.tolist(), stored, shown, strict=True):
-            dead[slot] = not any(sha256(row.tobytes()).digest() in living for row in (one, other))
-    alive = np.flatnonzero(~dead)
-    if len(alive) < expected:
+    slots: NDArray[Any] = np.memmap(path, np.uint8, "r+", shape=(count, layout.slot))
+    lengths: NDArray[Any] = np.memmap(others, "<f4", "r+", shape=(count,))
+    stored, shown = _matches(slots, lengths, layout, living)
+    dead = ~(stored | shown)
+    if np.count_nonzero(~dead) < expected:
         raise _odd(folder)
-    some = _vectors(slots, layout, alive[:: max(1, len(alive) // SAMPLE)])
-    for slot in np.flatnonzero(dead).tolist():
-        links = _links(slots[slot, : layout.vector], layout.elements)
-        near = links[~dead[links]] if len(links) else links
-        others = _vectors(slots, layout, near) if len(near) >= ENOUGH else some
-        slots[slot, layout.vector : layout.label] = _mean(others, layout.width).view(np.uint8)
-    lengths[dead] = 1
+    _replace(slots, layout, dead)
+    # Where the distance is not the cosine, the lengths are memory that Chroma never set: it may hold anybody.
+    lengths[dead if shown[~dead].all() else slice(None)] = 1
     for changed in (slots, lengths):
         changed.flush()
-    return int(dead.sum())
+    clear_unused(folder)
+    return int(np.count_nonzero(dead))
+
+
+def _matches(
+    slots: NDArray[Any], lengths: NDArray[Any], layout: Layout, living: set[bytes]
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which slots hold a living vector as it is, and which do when it gets its length back."""
+    stored, shown = np.zeros(len(slots), bool), np.zeros(len(slots), bool)
+    for first in range(0, len(slots), SLOTS):
+        which = np.arange(first, min(first + SLOTS, len(slots)))
+        vectors = _vectors(slots, layout, which)
+        with np.errstate(all="ignore"):
+            longer = vectors * lengths[which, None]
+        stored[which] = [sha256(row.tobytes()).digest() in living for row in vectors]
+        shown[which] = [sha256(row.tobytes()).digest() in living for row in longer]
+    return stored, shown
+
+
+def _replace(slots: NDArray[Any], layout: Layout, dead: NDArray[np.bool_]) -> None:
+    alive = np.flatnonzero(~dead)
+    some = _vectors(slots, layout, alive[:: max(1, len(alive) // SAMPLE)])
+    for slot in np.flatnonzero(dead).tolist():
+        links = _links(slots[slot, : layout.vector], len(slots))
+        near = links[~dead[links]]
+        means_of = _vectors(slots, layout, near) if len(near) >= ENOUGH else some
+        slots[slot, layout.vector : layout.label] = _mean(means_of, layout.width).view(np.uint8)
+
+
+def clear_unused(folder: Path) -> None:
+    """Set the room that no element has to zero."""
+    count = elements(folder)
+    _clear(folder / "data_level0.bin", count * _layout(folder).slot if count else 0)
+    _clear(folder / "length.bin", 4 * count)
+
+
+def _clear(path: Path, begin: int) -> None:
+    if path.is_file() and (size := path.stat().st_size) > begin:
+        with path.open("r+b") as file:
+            file.seek(begin)
+            file.write(bytes(size - begin))
+            file.flush()
+            os.fsync(file.fileno())
 
 
 def _layout(folder: Path) -> Layout:

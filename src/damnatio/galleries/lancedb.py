@@ -120,6 +120,7 @@ class LanceDB(Store):
         """Blocks, with the numbers that this version of the table gives to their rows."""
         name, vector, id = self._columns
         with self._told():
+            self._data.checkout_latest()  # somebody else may have made a newer version
             batches = self._data.scanner(batch_size=ROWS, with_row_id=True).to_batches()
             for batch in batches:
                 held = np.array(batch.column(vector).is_valid())

@@ -25,6 +25,7 @@ from damnatio.galleries.base import Store, need
 from damnatio.galleries.files import BACKUPS, UNLINKED
 from damnatio.galleries.items import Block, FileClass, Key, Place, Step, Vectors
 from damnatio.support.errors import DamnatioError
+from damnatio.support.files import write_atomically
 
 NEW = "_damnatio_new"
 ROWS = 1000
@@ -67,6 +68,8 @@ class Milvus(Store):
                 f"{self._shown} has functions that compute fields: it cannot be built anew without them, and so not "
                 "purged by this version."
             )
+        if write and self._about.get("auto_id") and self.address.path and not self._counts(self._collection):
+            raise DamnatioError(f"{self._shown}: it is not known how this version of Milvus Lite counts its ids.")
         self._asked(lambda: self._client.load_collection(self._collection))
         self.writes = write
 
@@ -92,6 +95,9 @@ class Milvus(Store):
 
     def close(self) -> None:
         self.writes = False
+        self._let_go()
+
+    def _let_go(self) -> None:
         if client := getattr(self, "_client", None):
             client.close()
             self._client = None
@@ -223,11 +229,33 @@ class Milvus(Store):
             for rows in self._rows(partition):
                 self._asked(lambda rows=rows, name=partition: self._client.insert(new, rows, partition_name=name))
         self._asked(lambda: self._client.flush(new))
+        self._count_on(new)
         for alias in self._asked(lambda: self._client.list_aliases(old)).get("aliases", []):
             self._asked(lambda name=alias: self._client.alter_alias(new, name))
         self._asked(lambda: self._client.drop_collection(old))
         self._asked(lambda: self._client.rename_collection(new, old))
         self._asked(lambda: self._client.load_collection(old))
+
+    def _count_on(self, new: str) -> None:
+        """Milvus Lite chooses ids by a counter of each collection. The new one goes on where the old one stands, or
+        rows that come later would get the ids of rows that are there."""
+        if self.address.path is None or not self._about.get("auto_id"):
+            return
+        old, path = self._manifest(self._collection), self._manifest(new)
+        self._let_go()
+        content, counted = json.loads(path.read_text()), json.loads(old.read_text())
+        content["current_seq"] = max(content["current_seq"], counted["current_seq"])
+        write_atomically(path, json.dumps(content, indent=2, sort_keys=True))
+        self._connect(write=True)
+        self._asked(lambda: self._client.load_collection(self._collection))
+
+    def _counts(self, collection: str) -> bool:
+        path = self._manifest(collection)
+        return path.is_file() and "current_seq" in json.loads(path.read_text())
+
+    def _manifest(self, collection: str) -> Path:
+        assert self.address.path is not None
+        return self.address.path / "collections" / collection / "manifest.json"
 
     def _create(self, name: str) -> None:
         """An empty collection like the old one. Ids that Milvus chose are given again as they were."""

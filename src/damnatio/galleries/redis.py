@@ -64,7 +64,8 @@ class Redis(Store):
             raise DamnatioError(f"{self._shown}: there is no type '{self._type}': write one of {', '.join(TYPES)}.")
         self._pattern = _Pattern(self.address.option("pattern"))
         try:
-            self._server: Any = redis.Redis.from_url(self.address.server)
+            once = redis.retry.Retry(redis.backoff.NoBackoff(), 0)  # a delete is not tried twice behind our back
+            self._server: Any = redis.Redis.from_url(self.address.server, retry=once)
         except (ValueError, TypeError) as error:
             raise DamnatioError(f"{self._shown} is no address of a Redis server ({error}).") from error
         self._info = self._asked(self._server.info)
