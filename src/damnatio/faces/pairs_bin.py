@@ -15,9 +15,9 @@ import numpy as np
 from damnatio.faces import SOURCES
 from damnatio.faces.base import UnreadableError
 from damnatio.faces.decoding import FileSettings, FileSource, mapped, read_at, state
-from damnatio.faces.unpickling import Span, unescaped, unpickle
 from damnatio.support.errors import DamnatioError
 from damnatio.support.tables import Table
+from damnatio.support.unpickling import Machine, Span, UnpicklingError, unescaped
 
 
 class Pairs(NamedTuple):
@@ -55,7 +55,10 @@ class PairsBin(FileSource):
         content = read_at(str(self._path), row["offset"], row["length"])
         if len(content) < row["length"]:
             raise UnreadableError("the file ends inside the image")
-        return unescaped(content) if row["escaped"] else content
+        try:
+            return unescaped(content) if row["escaped"] else content
+        except UnpicklingError as error:
+            raise UnreadableError(str(error)) from error
 
 
 def read_pairs(path: Path) -> tuple[list[bytes], list[bool]]:
@@ -64,7 +67,7 @@ def read_pairs(path: Path) -> tuple[list[bytes], list[bool]]:
     data, pairs = _opened(path)
     try:
         contents = {span: span.of(data) for span in dict.fromkeys(pairs.images)}  # one image may be in many pairs
-    except UnreadableError as error:
+    except UnpicklingError as error:
         raise _refused(path, error) from error
     return [contents[span] for span in pairs.images], pairs.same
 
@@ -72,12 +75,12 @@ def read_pairs(path: Path) -> tuple[list[bytes], list[bool]]:
 def _opened(path: Path) -> tuple[mmap.mmap, Pairs]:
     try:
         data = mapped(path)
-        return data, _checked(unpickle(data))
-    except UnreadableError as error:
+        return data, _checked(Machine(data).run())
+    except (UnreadableError, UnpicklingError) as error:
         raise _refused(path, error) from error
 
 
-def _refused(path: Path, error: UnreadableError) -> DamnatioError:
+def _refused(path: Path, error: Exception) -> DamnatioError:
     return DamnatioError(f"The pairs {path} cannot be read: {error}.")
 
 

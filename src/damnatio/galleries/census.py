@@ -28,17 +28,15 @@ def census(store: "Store", keys: Iterable[Key]) -> Census:
 
 
 def row_digests(place: str, block: Block) -> Iterator[bytes]:
-    """The hash of each row: its place, id, name, vector and other content, each after its length."""
+    """The hash of each row: its place, id, name, vector and other content, after their lengths."""
     vectors = None if block.vectors is None else np.ascontiguousarray(block.vectors)
     kind = b"" if vectors is None else vectors.dtype.str.encode()
     for row, (id, name) in enumerate(zip(block.ids, block.names, strict=True)):
-        digest = hashlib.sha256()
         texts = [text.encode("utf-8", "surrogatepass") for text in (place, id, name)]
         vector = b"" if vectors is None else vectors[row].tobytes()
-        for part in (*texts, kind, vector, block.contents[row] if block.contents else b""):
-            digest.update(len(part).to_bytes(8, "little"))
-            digest.update(part)
-        yield digest.digest()
+        parts = (*texts, kind, vector, block.contents[row] if block.contents else b"")
+        lengths = b"".join(len(part).to_bytes(8, "little") for part in parts)
+        yield hashlib.sha256(lengths + b"".join(parts)).digest()
 
 
 def _joined(digests: bytearray) -> str:

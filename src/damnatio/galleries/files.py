@@ -10,7 +10,7 @@ import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from damnatio.galleries.base import Store
 from damnatio.galleries.items import FileClass, Step
@@ -21,7 +21,7 @@ from damnatio.support.files import need_regular, write_atomically
 NEW, NOTE = ".damnatio-new", ".damnatio-replacing"
 COPIES = ("~", ".bak", ".backup", ".old", ".orig", ".tmp", ".swp", ".copy")
 """endings of files that editors and people leave beside a gallery"""
-Write = Callable[[BinaryIO], None]
+Write = Callable[[BinaryIO], Any]
 UNLINKED = (
     "The blocks of files that were replaced or removed stay on the disk until they are written again: the file system "
     "does not clear them. Use full-disk encryption, and TRIM (`fstrim`) on an SSD."

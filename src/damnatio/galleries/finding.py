@@ -9,21 +9,47 @@ import numpy as np
 from numpy.typing import NDArray
 
 from damnatio.galleries.items import GROUP, SPELLING, UNLIKE, Block, Found, Item, Key, Place, Sought, Units, Vectors
+from damnatio.galleries.path_names import names_in
 
 if TYPE_CHECKING:
     from damnatio.galleries.base import Store
 
 SEPARATORS = re.compile(r"[\s_.-]+")
+REMEMBERED = 1 << 16
+"""names whose match is remembered"""
+
+
+class Names:
+    """The names of a person, as rows are compared with them."""
+
+    def __init__(self, wanted: Sequence[str]) -> None:
+        self._exact = {unicodedata.normalize("NFC", one) for one in wanted}
+        self._folded = {_folded(one) for one in wanted}
+        self._known: dict[str, str | None] = {}
+
+    def match(self, name: str) -> str | None:
+        """ "": one of these names; SPELLING: one of them but for capitals and separators; None: another."""
+        if name not in self._known:
+            if len(self._known) > REMEMBERED:
+                self._known.clear()
+            self._known[name] = self._matched(name)
+        return self._known[name]
+
+    def _matched(self, name: str) -> str | None:
+        given = names_in(name)
+        if any(unicodedata.normalize("NFC", one) in self._exact for one in given):
+            return ""
+        return SPELLING if any(one and _folded(one) in self._folded for one in given) else None
 
 
 def find(store: "Store", sought: Sought) -> Found:
     """See `Store.find`. A row that is found in several ways is one item; the first of name, similarity, attached and
     orphan says how."""
     items: dict[Key, Item] = {}
-    notes: dict[str, None] = {}
+    notes, names = dict[str, None](), Names(sought.names)
     for place in store.places():
         for block in store.blocks(place.name):
-            for item in _of_block(store, place, block, sought, notes):
+            for item in _of_block(store, place, block, sought, names, notes):
                 known = items.get(item.key)
                 items[item.key] = item if known is None else known.model_copy(update={"copies": known.copies + 1})
     _add(items, store.attached(list(items)))
@@ -36,8 +62,10 @@ def _add(items: dict[Key, Item], more: Iterable[Item]) -> None:
         items.setdefault(item.key, item)
 
 
-def _of_block(store: "Store", place: Place, block: Block, sought: Sought, notes: dict[str, None]) -> Iterable[Item]:
-    named = [spelling(name, sought.names) for name in block.names]
+def _of_block(
+    store: "Store", place: Place, block: Block, sought: Sought, names: Names, notes: dict[str, None]
+) -> Iterable[Item]:
+    named = [names.match(name) for name in block.names]
     scores, group = _scores(store, place, block, sought, notes)
     for row, id in enumerate(block.ids):
         score = float(scores[row])
@@ -60,14 +88,6 @@ def _of_block(store: "Store", place: Place, block: Block, sought: Sought, notes:
             score=None if np.isnan(score) else score,
             flags=tuple(dict.fromkeys(flags)),
         )
-
-
-def spelling(name: str, wanted: Sequence[str]) -> str | None:
-    """ "": one of these names; SPELLING: one of them but for capitals and separators; None: another."""
-    composed = unicodedata.normalize("NFC", name)
-    if any(composed == unicodedata.normalize("NFC", one) for one in wanted):
-        return ""
-    return SPELLING if name and any(_folded(name) == _folded(one) for one in wanted) else None
 
 
 def _folded(name: str) -> str:

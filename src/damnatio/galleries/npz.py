@@ -74,6 +74,7 @@ class Npz(FileStore):
         return {"numpy": np.__version__}
 
     def delete(self, keys: Sequence[Key]) -> int:
+        self.need_write()
         gone = {key.id for key in keys}
         keep: dict[str, NDArray[np.bool_]] = {}
         for group in self._groups:
@@ -87,13 +88,15 @@ class Npz(FileStore):
         return deleted
 
     def add(self, name: str, vectors: Vectors) -> list[Key]:
+        self.need_write()
         group = next((group for group in self._groups if group.names or group.person == name), None)
         if group is not None and group.others:
             raise DamnatioError(f"{self.path}: the array `{group.others[0]}` has a value per row, and none is known.")
         more: dict[str, Rows] = {}
         if group is None:
             group = _Group(vectors=name, person=name)
-            more[name] = np.asarray(vectors, dtype=self._headers[self._groups[0].vectors].dtype)
+            like = self._headers[self._groups[0].vectors].dtype if self._groups else np.dtype(np.float32)
+            more[name] = np.asarray(vectors, dtype=like)
         else:
             more[group.vectors] = np.asarray(vectors, dtype=self._headers[group.vectors].dtype)
             if group.names:
@@ -138,6 +141,8 @@ class Npz(FileStore):
         return [_Group(vectors, names, others=tuple(name for name in alike if name not in (vectors, names)))]
 
     def _people(self) -> list[_Group]:
+        if not self._headers:
+            return []
         sizes = {header.shape[-1:] for header in self._headers.values()}
         if len(sizes) != 1 or any(one.dtype.kind != "f" or len(one.shape) > 2 for one in self._headers.values()):
             raise DamnatioError(

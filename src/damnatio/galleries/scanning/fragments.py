@@ -21,7 +21,7 @@ DISTINCT = 5
 """different values that a fragment must have; others, such as eight zeros, could be anybody's"""
 BYTES = 32
 """bytes of a fragment of a code"""
-SHORTEST = 12
+SHORTEST = 8
 """bytes of the shortest code that is looked for; shorter ones could be anybody's"""
 
 

@@ -2,7 +2,7 @@
 
 A pickle is a program, and Python's unpickler executes it. This reader knows only the instructions that build these four
 types: it cannot import, call or make anything else. It copies no bytes but keeps their places, so that its memory stays
-small for a file of any size.
+small for a file of any size. A subclass may admit more instructions.
 """
 
 import codecs
@@ -12,9 +12,9 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from damnatio.faces.base import UnreadableError
 
-ONLY = "and only lists, tuples, bytes and booleans are admitted"
+class UnpicklingError(Exception):
+    """The pickle is damaged, or asks for something that is not admitted; the text says what."""
 
 
 class Span(NamedTuple):
@@ -24,7 +24,7 @@ class Span(NamedTuple):
     length: int
     escaped: bool = False
 
-    def of(self, data: mmap.mmap) -> bytes:
+    def of(self, data: mmap.mmap | bytes) -> bytes:
         content = data[self.offset : self.offset + self.length]
         return unescaped(content) if self.escaped else content
 
@@ -35,19 +35,16 @@ _ESCAPED = re.compile(rb"(?:[^\\]++|\\x[0-9a-fA-F]{2}|\\[\\'\"nrt])*+")
 
 def unescaped(content: bytes) -> bytes:
     if not _ESCAPED.fullmatch(content):
-        raise UnreadableError("bytes with an unknown escape")
+        raise UnpicklingError("bytes with an unknown escape")
     return bytes(codecs.escape_decode(content)[0])
 
 
-def unpickle(data: mmap.mmap) -> Any:
-    """The object that the pickle builds, with a Span in place of bytes. An UnreadableError names what is refused."""
-    return _Machine(data).run()
-
-
-class _Machine:
+class Machine:
     """The stack and the memo. No instruction takes more memory than its own bytes."""
 
-    def __init__(self, data: mmap.mmap) -> None:
+    only = "and only lists, tuples, bytes and booleans are admitted"
+
+    def __init__(self, data: mmap.mmap | bytes) -> None:
         self._data, self._place = data, 0
         self._stack: list[Any] = []
         self._memo: dict[int, Any] = {}
@@ -85,6 +82,7 @@ class _Machine:
         }
 
     def run(self) -> Any:
+        """The object that the pickle builds, with a Span in place of bytes."""
         while (code := self._take(1)) != b".":
             self._instructions.get(code, lambda: self._refuse(code))()
         return self._pop()
@@ -92,14 +90,14 @@ class _Machine:
     def _refuse(self, code: bytes) -> None:
         if code in b"ci":
             module, name = self._line(), self._line()
-            raise UnreadableError(f"it would import {_word(module)}.{_word(name)}, {ONLY}")
+            raise UnpicklingError(f"it would import {word(module)}.{word(name)}, {self.only}")
         if code == b"\x93":
             name, module = self._pop(), self._pop()
-            raise UnreadableError(f"it would import {_word(module)}.{_word(name)}, {ONLY}")
+            raise UnpicklingError(f"it would import {word(module)}.{word(name)}, {self.only}")
         for known in pickletools.opcodes:
             if known.code == code.decode("latin-1"):
-                raise UnreadableError(f"it holds the instruction {known.name}, {ONLY}")
-        raise UnreadableError(f"no pickle: byte {self._place - 1} is no instruction")
+                raise UnpicklingError(f"it holds the instruction {known.name}, {self.only}")
+        raise UnpicklingError(f"no pickle: byte {self._place - 1} is no instruction")
 
     # --- the stack ---------------------------------------------------------------------------------------------------
 
@@ -111,14 +109,14 @@ class _Machine:
     def _push_escaped(self) -> None:
         start, line = self._place, self._line()
         if len(line) < 2 or line[:1] not in b"'\"" or line[:1] != line[-1:]:
-            raise UnreadableError("bytes without their quotes")
+            raise UnpicklingError("bytes without their quotes")
         self._stack.append(Span(start + 1, len(line) - 2, escaped=True))
 
     def _push_old_boolean(self) -> None:
         """Protocols 0 and 1 write booleans as the numbers 01 and 00."""
         line = self._line()
         if line not in (b"00", b"01"):
-            raise UnreadableError(f"it holds a number, {ONLY}")
+            raise UnpicklingError(f"it holds a number, {self.only}")
         self._stack.append(line == b"01")
 
     def _push_name(self, width: int) -> None:
@@ -138,7 +136,7 @@ class _Machine:
 
     def _extend(self, values: list[Any]) -> None:
         if not self._stack or not isinstance(self._stack[-1], list):
-            raise UnreadableError("it appends to something that is no list")
+            raise UnpicklingError("it appends to something that is no list")
         self._stack[-1].extend(values)
 
     def _remember(self, number: int) -> None:
@@ -148,19 +146,19 @@ class _Machine:
 
     def _recall(self, number: int) -> None:
         if number not in self._memo:
-            raise UnreadableError("it refers to an object that it never stored")
+            raise UnpicklingError("it refers to an object that it never stored")
         self._stack.append(self._memo[number])
 
     def _pop(self, mark: bool = False) -> Any:
         if not self._stack or (self._stack[-1] is _MARK and not mark):
-            raise UnreadableError("it takes an object that is not there")
+            raise UnpicklingError("it takes an object that is not there")
         return self._stack.pop()
 
     # --- the bytes ---------------------------------------------------------------------------------------------------
 
     def _skip(self, length: int) -> None:
         if length > len(self._data) - self._place:
-            raise UnreadableError("the file ends too early")
+            raise UnpicklingError("the file ends too early")
         self._place += length
 
     def _take(self, length: int) -> bytes:
@@ -179,7 +177,7 @@ class _Machine:
     def _decimal(self) -> int:
         line = self._line()
         if not line.isdigit() or len(line) > 9:
-            raise UnreadableError("the place of an object is no number")
+            raise UnpicklingError("the place of an object is no number")
         return int(line)
 
 
@@ -187,7 +185,7 @@ _MARK = object()
 """marks where the items of a list or tuple begin on the stack"""
 
 
-def _word(name: Any) -> str:
+def word(name: Any) -> str:
     """The name of a module or function, shortened and printable, for a sentence."""
     text = name.decode(errors="replace") if isinstance(name, bytes) else name if isinstance(name, str) else "?"
     return "".join(letter if letter.isprintable() else "?" for letter in text[:80])
