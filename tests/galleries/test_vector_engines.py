@@ -1,0 +1,96 @@
+"""What an ordinary delete leaves in five engines, what the steps leave, and purges that were stopped on the way."""
+
+from pathlib import Path
+
+import pytest
+
+from damnatio.galleries.opening import open_store
+from damnatio.support.errors import DamnatioError
+from tests.galleries.people import ANN, TWIN
+from tests.galleries.purging import ann, held_elsewhere, killed_after, purged, verdicts, world
+
+ENGINES = ["chroma", "lancedb", "milvus", "qdrant", "redis"]
+FIRST_STEP = {
+    "chroma": {"rows and queue": "GONE", "index": "GONE"},
+    "lancedb": {"table": "RESIDUE"},  # the old version is still there
+    "milvus": {"data": "GONE", "indexes": "GONE"},
+    "qdrant": {"segments": "GONE", "write-ahead log": "RESIDUE"},
+    "redis": {"append-only file": "GONE", "snapshot": "RESIDUE"},
+}
+
+
+@pytest.mark.parametrize("scheme", ENGINES)
+def test_an_ordinary_delete_leaves_bytes_and_each_step_has_its_part(scheme: str, tmp_path: Path) -> None:
+    with world(scheme, tmp_path / "store") as address, open_store(address, write=True) as store:
+        keys, person = ann(store)
+        store.delete(keys)
+        assert "RESIDUE" in verdicts(store, person, keys).values()
+        steps = store.steps()
+        steps[0].run()
+        assert verdicts(store, person, keys) == FIRST_STEP[scheme]
+        for step in steps[1:]:
+            step.run()
+        assert set(verdicts(store, person, keys).values()) == {"GONE"}
+
+
+@pytest.mark.cli
+@pytest.mark.parametrize("steps", [0, 1])
+@pytest.mark.parametrize("scheme", ENGINES)
+def test_a_purge_that_was_killed_is_ended_by_the_next(scheme: str, steps: int, tmp_path: Path) -> None:
+    with world(scheme, tmp_path / "store") as address:
+        with open_store(address) as store:
+            keys, person = ann(store)
+            before = store.census(keys)
+        killed_after(address, keys, steps)
+        with open_store(address, write=True) as store:
+            purged(store, keys)
+            after = store.census(keys)
+            assert (after.matched_rows, after.others) == (0, before.others)
+            assert set(verdicts(store, person, keys).values()) == {"GONE"}
+
+
+@pytest.mark.cli
+@pytest.mark.parametrize("scheme", ["chroma", "milvus", "qdrant"])
+def test_a_store_that_is_open_elsewhere_is_refused(scheme: str, tmp_path: Path) -> None:
+    with world(scheme, tmp_path / "store") as address, held_elsewhere(address):
+        with pytest.raises(DamnatioError, match=r"open in (another process|process \d+)"):
+            open_store(address, write=True)
+
+
+@pytest.mark.parametrize("scheme", ENGINES)
+def test_a_wrong_name_is_one_sentence(scheme: str, tmp_path: Path) -> None:
+    with world(scheme, tmp_path / "store") as address:
+        wrong = address.replace("name=person", "name=subject")
+        if scheme == "milvus":  # rows may hold any field there
+            with open_store(wrong) as store:
+                assert ann(store)[0] == []
+            return
+        with pytest.raises(DamnatioError, match="subject") as caught:
+            open_store(wrong)
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "option"), [(one, "collection") for one in ENGINES[:4] if one != "lancedb"] + [("lancedb", "table")]
+)
+def test_a_wrong_collection_is_one_sentence(scheme: str, option: str, tmp_path: Path) -> None:
+    with world(scheme, tmp_path / "store") as address:
+        with pytest.raises(DamnatioError, match=r"has no .* `people`: choose one with .* of faces\."):
+            open_store(address.replace(f"{option}=faces", f"{option}=people"))
+
+
+@pytest.mark.parametrize("scheme", ["chroma", "lancedb", "qdrant"])
+def test_a_bare_folder_is_recognised(scheme: str, tmp_path: Path) -> None:
+    with world(scheme, tmp_path / "store"), open_store(f"{tmp_path / 'store'}?name=person") as store:
+        assert store.scheme == scheme
+        assert len(ann(store)[0]) == 4
+
+
+@pytest.mark.parametrize("scheme", ENGINES)
+def test_the_look_alike_is_still_found_by_name(scheme: str, tmp_path: Path) -> None:
+    with world(scheme, tmp_path / "store") as address, open_store(address, write=True) as store:
+        keys, _ = ann(store)
+        purged(store, keys)
+        names = [name for place in store.places() for block in store.blocks(place.name) for name in block.names]
+        assert names.count(TWIN) == 4
+        assert ANN not in names
