@@ -88,7 +88,7 @@ def wanted(request: Request, record: Record) -> Wanted:
     assert request.case is not None
     faces = FacesOf(request.people, card.size, request.resize)
     suspects = {image for line in record.people for image in line.suspects}
-    people = [_without(person, suspects) for person in read_people(faces, embedder, CaptureSettings().threshold)]
+    people = [_without(person, suspects) for person in read_people(faces, embedder, CaptureSettings())]
     level = record.level if record.level is not None else (card.scores or COSINE).level(LINKED)
     names = list(dict.fromkeys([*(person.name for person in people), *request.case.aliases]))
     need_no_name(request.case.id, names)

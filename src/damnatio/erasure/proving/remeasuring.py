@@ -16,7 +16,7 @@ def remeasured(model: Model, file: Path, faces: Path) -> tuple[Literal["passed",
     """Pairs of different moments of each person that are linked under the altered model. The share must not lie above
     the interval of the record's: photographs may be others than those of the request."""
     embedder = Embedder.of_file(file)
-    people = read_people(FacesOf(faces, embedder.card.size, resize=True), embedder, CaptureSettings().threshold)
+    people = read_people(FacesOf(faces, embedder.card.size, resize=True), embedder, CaptureSettings())
     pairs = linked = 0
     for person in people:
         units = person.units.astype(np.float64)
