@@ -213,8 +213,6 @@ class Work:
             forwards += steps * schedule.batch
         if refresh := getattr(settings, "refresh", 0):
             forwards += -(-schedule.epochs // refresh) * counts.forget_train[scale]
-        if getattr(settings, "centroid", "") == "epoch":
-            forwards += schedule.epochs * counts.forget_train[scale]
         parameters = self.tuned.parameters + self._matrix + self._extra(scale, variant)[0]
         needs = (self._keys["train"],)
         if recipe.forget.freeze is not None:
