@@ -3,16 +3,18 @@
 import os
 import time
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from damnatio.galleries.items import FileClass, Key
 from damnatio.galleries.picking import sample, vectors_of
 from damnatio.galleries.scanning.containers import MAGICS
 from damnatio.galleries.scanning.decimals import Decimals
-from damnatio.galleries.scanning.fragments import fragments_of
+from damnatio.galleries.scanning.fragments import Fragments, fragments_of
 from damnatio.galleries.scanning.matching import Matcher, Seen
 from damnatio.galleries.scanning.needles import Needles, pieces_of
 from damnatio.galleries.scanning.streams import CHUNK, Stream
@@ -40,7 +42,7 @@ def scan_store(store: "Store", person: Needles, keys: Iterable[Key]) -> Scan:
     """Look for the person in all files of an open store, and for people who stay: all rows but `keys`. Before the
     delete it counts the fragments that are there, after it those that are left."""
     started = time.monotonic()
-    staying = _control(store, list(keys), bool(person.vectors))
+    staying = _control(store, list(keys))
     scans = []
     for one in store.file_classes():
         planted = store.plant(one.name)
@@ -55,19 +57,18 @@ def _needles(
     return Needles(vectors, codes, [piece for picture in pictures for piece in pieces_of(picture)])
 
 
-def _control(store: "Store", keys: list[Key], by_vectors: bool) -> Needles:
-    """People who stay: their vectors, or their photographs in a store that holds nothing else."""
-    vectors = list(sample(store, keys, CONTROLS).values())
-    if vectors and by_vectors:
-        return _needles(store, vectors, [])
+def _control(store: "Store", keys: list[Key]) -> Needles:
+    """People who stay: their vectors and their photographs."""
     gone, pictures = set(keys), list[bytes]()
     for place in store.places():
-        for block in store.blocks(place.name):
-            for id in block.ids:
-                key = Key(place.name, id)
-                picture = store.photograph(key) if len(pictures) < CONTROLS and key not in gone else None
-                pictures += [picture] if picture else []
-    return _needles(store, vectors, pictures)
+        if place.kind in ("photograph", "thumbnail"):
+            for block in store.blocks(place.name):
+                wanted = [Key(place.name, id) for id in block.ids[: CONTROLS + len(gone)]]
+                found = (store.photograph(key) for key in wanted if key not in gone)
+                pictures += [picture for picture in islice(found, CONTROLS) if picture]
+                if len(pictures) >= CONTROLS:
+                    break
+    return _needles(store, list(sample(store, keys, CONTROLS).values()), pictures)
 
 
 # --- one class of files ----------------------------------------------------------------------------------------------
@@ -112,7 +113,8 @@ def scan_class(one: FileClass, person: Needles, control: Needles) -> ClassScan:
         "control_found": int(np.count_nonzero(seen & fragments.is_control)),
         "control_fragments": int(np.count_nonzero(fragments.is_control)),
     }
-    verdict, reason = _judged(counts, scanned, one.unreached or unreadable, skipped)
+    unseen = _unseen(one, fragments, seen)
+    verdict, reason = _judged(counts, scanned, one.unreached or unreadable, skipped, unseen)
     return ClassScan(
         name=one.name,
         verdict=verdict,
@@ -125,7 +127,16 @@ def scan_class(one: FileClass, person: Needles, control: Needles) -> ClassScan:
     )
 
 
-def _judged(counts: dict[str, int], scanned: int, unreached: str, skipped: int) -> tuple[Verdict, str]:
+def _unseen(one: FileClass, fragments: Fragments, seen: NDArray[np.bool_]) -> str:
+    """What of people who stay was not seen, of that which the class holds; "" if all was. What the person has none of
+    need not be seen."""
+    kinds = {"vectors": ~fragments.is_picture, "pictures": fragments.is_picture}
+    of_person = [kind for kind in one.holds if (kinds[kind] & ~fragments.is_control).any()]
+    unseen = [kind for kind in of_person or one.holds if not (seen & kinds[kind] & fragments.is_control).any()]
+    return " and ".join(unseen)
+
+
+def _judged(counts: dict[str, int], scanned: int, unreached: str, skipped: int, unseen: str) -> tuple[Verdict, str]:
     if counts["found"]:
         return "RESIDUE", unreached
     if unreached:
@@ -134,10 +145,10 @@ def _judged(counts: dict[str, int], scanned: int, unreached: str, skipped: int) 
         return "GONE", ""
     if not counts["fragments"]:
         return "BLIND", "The person has no vector and no photograph whose bytes could be looked for."
-    if not counts["control_found"]:
+    if unseen:
         return (
             "BLIND",
-            "Nobody who stays was seen in these files: they are written in a way that the scan does not know.",
+            f"No {unseen} of people who stay were seen in these files: the scan does not know how they are written.",
         )
     if skipped:
         return "BLIND", f"{skipped} containers are too long or lie too deep in others to be unpacked."
