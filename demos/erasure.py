@@ -27,7 +27,8 @@ from damnatio.galleries import STORES
 
 SEED, SIZE, TRAINED = 1, 32, 900
 ANN, GUEST, STRANGERS, EACH = "Ann Lee", "guest 7", 400, 2
-"""rendered people from TRAINED on are strangers to the network; the first of them is Ann"""
+"""rendered people from TRAINED on are strangers to the network; Ann is the one of the first LOOKED whom it knows best"""
+LOOKED, REQUESTED = 60, 12
 TRAINING = [
     f"faces.identities={TRAINED}", "faces.instances=9", "partitions.retain=700", "partitions.control=50",
     "partitions.test=60", "partitions.development=60", "partitions.distractors=0", "partitions.scales={S1: 10}",
@@ -45,12 +46,13 @@ def main() -> int:
     for name in ("people", "photos", "galleries", "keys"):
         shutil.rmtree(out / name, ignore_errors=True)
     model = trained(out / "run")
-    names, faces = enrolled()
+    ann = best_known(model)
+    names, faces = enrolled(ann)
     vectors = embedded(model, faces)
-    write_photographs(out / "people" / ANN, [photograph(TRAINED, moment) for moment in range(8)])
+    write_photographs(out / "people" / ANN, [photograph(ann, moment) for moment in range(REQUESTED)])
     with ExitStack() as stack:
         addresses = [stack.enter_context(gallery(out / "galleries", names, vectors)) for gallery in galleries()]
-        photos = write_photos(out / "photos") if "photos" in STORES.names() else None
+        photos = write_photos(out / "photos", ann) if "photos" in STORES.names() else None
         return carry_out(out, model, addresses, photos)
 
 
@@ -59,6 +61,7 @@ def carry_out(out: Path, model: Path, addresses: list[str], photos: Path | None)
     key, case = out / "keys" / "key.pem", out / "case"
     damnatio("keys", "--out", key)
     where = [word for address in addresses for word in ("--gallery", address)]
+    secret = [word for address in addresses if "://" in address for word in ("--gallery", address)]  # has a password
     where += ["--photos", str(photos)] if photos else []
     damnatio("erase", model, out / "people", *where, "--case", "2026-0817", "--out", case, "--key", key,
              "--strangers", "0.003", "--remains", "nightly backups, until 2026-09-30",
@@ -73,9 +76,9 @@ def carry_out(out: Path, model: Path, addresses: list[str], photos: Path | None)
     decided = [*(["--accept", ",".join(hers)] if hers else []), *(["--reject", ",".join(others)] if others else [])]
     count = len(items["sure"]) + len(hers)
     following = [one for one in plan["items"] if set(map(str, one["follows"])) & set(hers)]
-    code = damnatio("purge", case / "plan.json", *decided, "--confirm", count + len(following), "--key", key,
+    code = damnatio("purge", case / "plan.json", *decided, "--confirm", count + len(following), "--key", key, *secret,
                     codes=(0, 3))  # fmt: skip
-    damnatio("verify", case / "record.json", "--key", out / "keys" / "key.pub.pem", "--stores")
+    damnatio("verify", case / "record.json", "--key", out / "keys" / "key.pub.pem", "--stores", *secret)
     print(f"\nThe officer's page: {case / 'officer.html'}\nThe auditor's page: {case / 'auditor.html'}")
     return code
 
@@ -105,11 +108,20 @@ def photograph(person: int, moment: int) -> Photographs:
     return np.asarray(image)
 
 
-def enrolled() -> tuple[list[str], list[Photographs]]:
+def best_known(model: Path) -> int:
+    """A small network knows some faces better than others."""
+    people = range(TRAINED, TRAINED + LOOKED)
+    units = embedded(model, [photograph(person, moment) for person in people for moment in range(REQUESTED)])
+    means = units.reshape(LOOKED, REQUESTED, -1).mean(axis=1)
+    return TRAINED + int(np.linalg.norm(means, axis=1).argmax())
+
+
+def enrolled(ann: int) -> tuple[list[str], list[Photographs]]:
     """Who is in the galleries: strangers, Ann four times, and Ann as a guest."""
     names = [f"visitor {number:04d}" for number in range(STRANGERS) for _ in range(EACH)]
-    faces = [photograph(TRAINED + 1 + number, moment) for number in range(STRANGERS) for moment in range(EACH)]
-    mine = [photograph(TRAINED, moment) for moment in range(20, 25)]
+    others = range(TRAINED + LOOKED, TRAINED + LOOKED + STRANGERS)
+    faces = [photograph(person, moment) for person in others for moment in range(EACH)]
+    mine = [photograph(ann, moment) for moment in range(20, 25)]
     return [*names, *[ANN] * 4, GUEST], [*faces, *mine]
 
 
@@ -126,12 +138,12 @@ def write_photographs(folder: Path, images: list[Photographs]) -> None:
         Image.fromarray(image).save(folder / f"{number:03d}.png")
 
 
-def write_photos(folder: Path) -> Path:
+def write_photos(folder: Path, ann: int) -> Path:
     """A folder of photographs: Ann's own, one of hers among the unsorted, and those of others."""
-    write_photographs(folder / ANN, [photograph(TRAINED, moment) for moment in range(30, 33)])
+    write_photographs(folder / ANN, [photograph(ann, moment) for moment in range(30, 33)])
     for number in range(5):
-        write_photographs(folder / f"visitor {number:04d}", [photograph(TRAINED + 1 + number, 5)])
-    write_photographs(folder / "unsorted", [photograph(TRAINED, 40), photograph(TRAINED + 50, 5)])
+        write_photographs(folder / f"visitor {number:04d}", [photograph(TRAINED + LOOKED + number, 5)])
+    write_photographs(folder / "unsorted", [photograph(ann, 40), photograph(TRAINED + LOOKED + 50, 5)])
     return folder
 
 

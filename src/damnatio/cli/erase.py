@@ -67,6 +67,8 @@ def _add_case(verb: argparse.ArgumentParser) -> None:
     case.add_argument("--photos", type=folder, action="append", default=[], metavar="FOLDER", help=photos)
     alias = "another name under which the person may be stored; may be repeated"
     case.add_argument("--alias", action="append", default=[], metavar="NAME", help=alias)
+    likeness = "the lowest cosine at which a row under another name is a candidate (where the model hides photographs)"
+    case.add_argument("--likeness", type=float, metavar="COSINE", help=likeness)
     case.add_argument("--received", type=day, metavar="DATE", help="when the request came in, as 2026-08-17 (today)")
     case.add_argument("--deadline", type=day, metavar="DATE", help="when it must be answered (30 days later)")
     remains = 'what stays out of reach, as in "nightly backup, until 2026-09-30"; may be repeated'
@@ -83,16 +85,16 @@ def _case(options: argparse.Namespace) -> "Case | None":
     from damnatio.support.errors import DamnatioError
 
     if not options.case:
-        words = {"photos": "--photos", "alias": "--alias", "received": "--received", "deadline": "--deadline"}
-        words |= {"remains": "--remains", "recipient": "--recipient", "runs": "--runs", "key": "--key"}
-        if given := next((word for name, word in words.items() if getattr(options, name)), None):
-            raise DamnatioError(f"{given} is for a plan of what to delete: name the case as well, with --case ID.")
+        words = ("photos", "alias", "likeness", "received", "deadline", "remains", "recipient", "runs", "key")
+        if given := next((word for word in words if getattr(options, word)), None):
+            raise DamnatioError(f"--{given} is for a plan of what to delete: name the case as well, with --case ID.")
         return None
     usual = [Path("runs")] if Path("runs").is_dir() else []
     return Case(
         id=options.case,
         photos=options.photos,
         aliases=options.alias,
+        likeness=options.likeness,
         received=options.received,
         deadline=options.deadline,
         remains=options.remains,

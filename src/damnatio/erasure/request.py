@@ -29,6 +29,9 @@ class Case:
     photos: Sequence[Path] = ()
     aliases: Sequence[str] = ()
     """other names under which the person may be stored"""
+    likeness: float | None = None
+    """the lowest cosine at which a row is a candidate; None: that from which on the altered model hides a photograph,
+    or two photographs are linked, whichever is lower"""
     received: date | None = None
     deadline: date | None = None
     remains: Sequence[str] = ()
@@ -125,6 +128,8 @@ def _check_case(request: Request, case: Case) -> None:
             f"The case {case.id} needs somewhere to look: name each gallery with --gallery, and folders of photographs "
             "with --photos."
         )
+    if case.likeness is not None and not 0 < case.likeness < 1:
+        raise DamnatioError(f"--likeness {case.likeness:g}: it is a cosine above 0 and below 1.")
     if case.received and case.deadline and case.deadline < case.received:
         raise DamnatioError(f"The deadline {case.deadline} is before {case.received}, when the request was received.")
 

@@ -29,7 +29,7 @@ def test_the_person_is_found_by_name_and_as_a_candidate_under_another_name(world
     assert found == [(n, "sure", "name", PERSON) for n in range(1, OWN + 1)] + [
         (OWN + 1, "candidate", "similarity", ALIAS)
     ]
-    assert all(one.item.score is not None and one.item.score >= plan.level for one in plan.items)
+    assert all(one.item.score is not None and one.item.score >= plan.likeness for one in plan.items)
     (store,) = plan.stores
     assert (store.kind, store.census.matched_rows, store.census.rows) == ("npz", OWN + 1, {"rows": MEMBERS + OWN + 3})
     assert store.steps
@@ -111,6 +111,7 @@ def test_runs_that_hold_the_person_are_listed(tmp_path: Path) -> None:
         ({"id": "a/b"}, "at most 64 letters"),
         ({"id": "5", "key": Path("/nowhere/key.pem")}, "There is no key /nowhere/key.pem: `damnatio keys` makes one"),
         ({"id": "5", "photos": [Path("/nowhere")]}, "There is no folder of photographs /nowhere"),
+        ({"id": "5", "likeness": 1.5}, "it is a cosine above 0 and below 1"),
         ({"id": "5", "received": date(2026, 2, 1), "deadline": date(2026, 1, 1)}, "is before 2026-02-01"),
     ],
 )

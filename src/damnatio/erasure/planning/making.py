@@ -94,6 +94,7 @@ def make_plan(request: Request, record: Record, altered: Path, ready: Path, say:
         names=person.names,
         people=len(person.people),
         level=person.level,
+        likeness=person.likeness,
         method=record.method,
         complete=record.complete,
         verdict=record.verdict,

@@ -123,6 +123,8 @@ class Plan(Frozen):
     """that were looked for"""
     people: int
     level: float
+    """the score from which on two photographs are linked, and a template is found"""
+    likeness: float
     """the lowest cosine at which a row is a candidate"""
     method: str
     complete: bool

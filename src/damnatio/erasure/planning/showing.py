@@ -42,7 +42,9 @@ def lines_of(plan: Plan, path: Path) -> list[str]:
             found.append(f"    and {len(mine) - LISTED} more: see the page")
         for step in store.steps:
             needs = f"; needs {megabytes(step.needs)}" if step.needs else ""
-            found.append(f"    will run: {step.command}{f'; locks {step.locks}' if step.locks else ''}{needs}")
+            found.append(
+                f"    will run: {' '.join(step.command.split())}{f'; locks {step.locks}' if step.locks else ''}{needs}"
+            )
         found += [f"    cannot reach: {words}" for words in store.unreached]
         found += [f"    note: {words}" for words in store.notes]
     found += [f"  remains: {left.path}: {left.what}" for left in plan.leftovers]

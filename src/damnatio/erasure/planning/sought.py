@@ -69,6 +69,9 @@ class Wanted:
     faces: FacesOf
     names: list[str]
     level: float
+    """the score from which on two photographs are linked"""
+    likeness: float
+    """the lowest score at which a row is a candidate"""
     old: Embedder
     looked: Looked = field(repr=False)
 
@@ -76,7 +79,7 @@ class Wanted:
     def sought(self) -> Sought:
         means = [mean_direction(person.units) for person in self.people if len(person.units)]
         templates = np.stack(means).astype(np.float32) if means else None
-        return Sought(names=self.names, templates=templates, threshold=self.level, faces=self.looked)
+        return Sought(names=self.names, templates=templates, threshold=self.likeness, faces=self.looked)
 
 
 def wanted(request: Request, record: Record) -> Wanted:
@@ -89,10 +92,12 @@ def wanted(request: Request, record: Record) -> Wanted:
     faces = FacesOf(request.people, card.size, request.resize)
     suspects = {image for line in record.people for image in line.suspects}
     people = [_without(person, suspects) for person in read_people(faces, embedder, CaptureSettings())]
-    level = record.level if record.level is not None else (card.scores or COSINE).level(LINKED)
+    level = min(record.level if record.level is not None else (card.scores or COSINE).level(LINKED), 1.0)
+    begins = [line.begins for line in record.people if line.begins is not None]
+    likeness = request.case.likeness if request.case.likeness is not None else min([level, *begins])
     names = list(dict.fromkeys([*(person.name for person in people), *request.case.aliases]))
     need_no_name(request.case.id, names)
-    return Wanted(people, faces, names, min(level, 1.0), embedder, Looked(embedder))
+    return Wanted(people, faces, names, level, likeness, embedder, Looked(embedder))
 
 
 def need_no_name(case: str, names: list[str]) -> None:
