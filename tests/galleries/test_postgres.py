@@ -115,6 +115,7 @@ def test_vectors_of_every_type_are_read_deleted_and_seen_by_the_scan(place: str,
         purge(store, keys)
         scan = scan_store(store, person, keys)
         assert scan.verdict == "GONE", scan
+        assert {one.name for one in scan.classes if one.control_found} == {"table", "log"}
         assert [hit[0].key for hit in store.search(MINE[:2], 1)] != keys[:2]
         assert store.add("new", MINE[:2]) == [hit[0].key for hit in store.search(MINE[:2], 1)]
 
@@ -133,7 +134,9 @@ def test_short_vectors_are_gone_from_the_statistics(place: str) -> None:
         statistics = {one.name: one for one in store.file_classes()}["statistics"].files
         assert left(mine, statistics) == 0
         assert left(vectors, statistics) > 0
-        assert scan_store(store, person, keys).verdict == "GONE"
+        scan = scan_store(store, person, keys)
+        assert scan.verdict == "GONE", scan
+        assert {one.name for one in scan.classes if one.control_found} == {"table", "statistics", "log"}
 
 
 def test_a_table_without_a_key_and_with_parts(place: str) -> None:
