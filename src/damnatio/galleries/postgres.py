@@ -45,7 +45,7 @@ FETCHED = 1024
 """rows that are fetched at once"""
 PLACE = "t.tableoid::text || t.ctid::text"
 """where a row is; the parts of a table count their rows alike"""
-PLANTED = 8
+PLANTED, DIMS = 8, 512
 SAMPLED = 10_000
 """rows by which the lengths of vectors are found"""
 
@@ -258,11 +258,12 @@ class Postgres(SqlStore):
 
     def _sizes(self, table: Table) -> list[int]:
         """The lengths of the vectors of a table as Postgres holds them, in bytes."""
+        return self._types[table.name].sizes(self._counts(table))
+
+    def _counts(self, table: Table) -> list[int]:
         kind, name = self._types[table.name], column(table.vector)
         some = f"(SELECT {name} FROM {quoted(table.name)} WHERE {name} IS NOT NULL LIMIT {SAMPLED}) t"
-        return kind.sizes(
-            [int(count) for (count,) in self.run(f"SELECT DISTINCT {kind.count(f't.{name}')} FROM {some}")]
-        )
+        return [int(count) for (count,) in self.run(f"SELECT DISTINCT {kind.count(f't.{name}')} FROM {some}")]
 
     @property
     def _in_statistics(self) -> bool:
@@ -276,8 +277,16 @@ class Postgres(SqlStore):
         return sorted({size - 4 for table in may for size in self._sizes(table)})
 
     def file_classes(self) -> list[FileClass]:
+        """After a checkpoint: what is in memory only is no file yet. Rows of nobody are planted before the files are
+        listed, since the log may go on to a new file meanwhile."""
+        self._planted: dict[str, Vectors] = {}
+        plants = self.writes and not self._files.unreached
+        if plants and self._in_statistics:
+            self._planted[STATISTICS] = self._plant(analyze=True)
         if self._catalog.is_superuser:
-            self.run("CHECKPOINT")  # what is in memory only is no file yet
+            self.run("CHECKPOINT")
+        if plants:
+            self._planted[LOG] = self._plant(analyze=False)
         files, catalog = self._files, self._catalog
         compressed = self._compressed
         vectors = {table.name: table.vector for table in self.layout.tables}
@@ -297,24 +306,23 @@ class Postgres(SqlStore):
         return found
 
     def plant(self, file_class: str) -> Vectors | None:
-        """Rows of nobody, in a table that is never committed: they are in the log, or in the statistics."""
-        if file_class not in (LOG, STATISTICS) or not self.writes or self._files.unreached:
-            return None
+        return self._planted.get(file_class)
+
+    def _plant(self, analyze: bool) -> Vectors:
+        """Write rows of nobody to a table that is never committed: they are in the log, and in the statistics."""
         table = next(table for table in self.layout.tables if table.vector)
-        kind = self._types[table.name]
-        dims = next((len(row.vector) for row in self.rows(table) if row.vector is not None), 64)
-        random = np.random.default_rng()
-        vectors = random.standard_normal((PLANTED, dims)).astype(np.float32)
+        kind, written_as = self._types[table.name], self._catalog.types(table.name)[table.vector]
+        like = None if kind.like is None else kind.vector(kind.like)
+        dims = max(self._counts(table), default=DIMS) if like is None else len(like)
+        vectors = np.random.default_rng().standard_normal((PLANTED, dims)).astype(np.float32)
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
         with self._sentences(), self._connection.transaction(force_rollback=True):
-            written_as = self._catalog.types(table.name)[table.vector]
             self.run(f"CREATE TABLE damnatio_control (v {written_as})")
             for vector in vectors:
                 self.change(f"INSERT INTO damnatio_control VALUES (?::{written_as})", [kind.written(vector)])
-            if file_class == STATISTICS:
+            if analyze:
                 self.run("ANALYZE damnatio_control")
-        self.run("SELECT pg_logical_emit_message(true, 'damnatio', '')")
-        self.run("CHECKPOINT")
+        self.run("SELECT pg_logical_emit_message(true, 'damnatio', '')")  # a commit brings the log to the disk
         return vectors.astype(kind.dtype or np.float32)
 
     def unreached(self) -> list[str]:

@@ -182,7 +182,7 @@ class SqlStore(Store):
             where = f"{id} of {blobs.table}"
             held, there = {str(one) for one in faiss_blobs.ids_in(content, where)}, self._sources(blobs, id)
             if held - there:
-                new = faiss_blobs.only(content, [int(one) for one in held & there], where)
+                new = faiss_blobs.only(content, {int(one) for one in held & there}, where)
                 for condition, values in self.among(column(blobs.id), [id]):
                     text = f"UPDATE {quoted(blobs.table)} SET {column(blobs.data)} = ? WHERE {condition}"
                     changed += self.change(text, [new, *values])
