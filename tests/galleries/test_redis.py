@@ -98,7 +98,10 @@ def test_servers_that_refuse(tmp_path: Path) -> None:
         open_store(f"redis://:right@127.0.0.1:{port}/0?{options}").close()
     (tmp_path / "first").mkdir()
     (tmp_path / "second").mkdir()
-    with server(tmp_path / "first") as first, server(tmp_path / "second", "--replicaof", "127.0.0.1", str(first)) as port:
+    with (
+        server(tmp_path / "first") as first,
+        server(tmp_path / "second", "--replicaof", "127.0.0.1", str(first)) as port,
+    ):
         open_store(f"redis://127.0.0.1:{port}/0?{options}").close()
         with pytest.raises(DamnatioError, match=f"is a replica.*127.0.0.1:{first}"):
             open_store(f"redis://127.0.0.1:{port}/0?{options}", write=True)

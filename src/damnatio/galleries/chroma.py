@@ -9,11 +9,10 @@ the vectors that no row has any longer are overwritten where they are, see `chro
 """
 
 import json
-import os
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, ClassVar
@@ -84,8 +83,8 @@ class Chroma(Store):
         newer = next((part for part, number in found.items() if number > KNOWN.get(part, 0)), None)
         if newer is not None:
             raise DamnatioError(
-                f"The gallery {self._path} was written by a newer Chroma ({newer} {found[newer]}, and {KNOWN.get(newer, 0)}"
-                " is the newest that is known): a newer damnatio is needed."
+                f"The gallery {self._path} was written by a newer Chroma ({newer} {found[newer]}; the newest that is "
+                f"known is {KNOWN.get(newer, 0)}): a newer damnatio is needed."
             )
 
     def _chosen(self) -> str:
@@ -118,9 +117,8 @@ class Chroma(Store):
     # --- rows --------------------------------------------------------------------------------------------------------
 
     def blocks(self, place: str) -> Iterator[Block]:
-        first = 0
+        first, wanted = 0, ["embeddings", "metadatas", "documents", "uris"]
         while True:
-            wanted = ["embeddings", "metadatas", "documents", "uris"]
             rows = self._asked(lambda start=first: self._held().get(limit=ROWS, offset=start, include=wanted))
             if not rows["ids"]:
                 return

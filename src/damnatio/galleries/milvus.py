@@ -31,7 +31,16 @@ NEW = "_damnatio_new"
 ROWS = 1000
 """rows that are read or written in one request"""
 FLOAT_VECTORS = ("FLOAT_VECTOR", "FLOAT16_VECTOR", "BFLOAT16_VECTOR")
-NOT_PARAMETERS = "index_type metric_type field_name index_name total_rows indexed_rows pending_index_rows state".split()
+NOT_PARAMETERS = [
+    "index_type",
+    "metric_type",
+    "field_name",
+    "index_name",
+    "total_rows",
+    "indexed_rows",
+    "pending_index_rows",
+    "state",
+]
 QUEUE = (
     "The message queue of the server keeps what was sent to it, for three days or 8 GB as it comes "
     "(rocksmq.retentionTimeInMinutes, retentionSizeInMB), and the files of a dropped collection stay until the "
