@@ -119,7 +119,7 @@ class Chroma(Store):
     def blocks(self, place: str) -> Iterator[Block]:
         first, wanted = 0, ["embeddings", "metadatas", "documents", "uris"]
         while True:
-            rows = self._asked(lambda start=first: self._held().get(limit=ROWS, offset=start, include=wanted))
+            rows = self._asked(self._held().get, limit=ROWS, offset=first, include=wanted)
             if not rows["ids"]:
                 return
             about = [dict(one or {}) for one in rows["metadatas"]]
@@ -263,10 +263,10 @@ class Chroma(Store):
         with closing(sqlite3.connect(self._path / BASE)) as base, base:
             return base.execute(command, values).fetchall()
 
-    def _asked(self, ask: Callable[[], Any]) -> Any:
+    def _asked(self, ask: Callable[..., Any], **given: Any) -> Any:
         """Ask the engine; what it refuses is one sentence."""
         try:
-            return ask()
+            return ask(**given)
         except (self._engine.errors.ChromaError, ValueError, RuntimeError) as error:
             said = " ".join(str(error).split())[:200]
             raise DamnatioError(
