@@ -9,8 +9,9 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any, BinaryIO
 
 from damnatio.galleries.base import Store
 from damnatio.galleries.items import FileClass, Step
@@ -22,10 +23,13 @@ NEW, NOTE = ".damnatio-new", ".damnatio-replacing"
 COPIES = ("~", ".bak", ".backup", ".old", ".orig", ".tmp", ".swp", ".copy")
 """endings of files that editors and people leave beside a gallery"""
 Write = Callable[[BinaryIO], Any]
+ZEROS = 1 << 20
 UNLINKED = (
-    "The blocks of files that were replaced or removed stay on the disk until they are written again: the file system "
-    "does not clear them. Use full-disk encryption, and TRIM (`fstrim`) on an SSD."
+    "Files that were replaced or removed were overwritten with zeros first. SSDs, journals and file systems that copy "
+    "on write (btrfs, ZFS, overlay) may keep the old blocks until they are used again: use full-disk encryption, and "
+    "TRIM (`fstrim`)."
 )
+IN_MEMORY = "A program that loaded the gallery before keeps it in memory: restart it."
 BACKUPS = "Backups, snapshots of the file system, and copies of the files elsewhere were not looked at."
 
 
@@ -81,7 +85,8 @@ class FileStore(Store):
         return [Step("leftovers", f"rm -f {self.path.parent}/{name}", run)]
 
     def _left(self) -> list[Path]:
-        return [left for path in self.files() for left in path.parent.glob(f".{path.name}.*{NEW}")]
+        mine = [left for path in self.files() for left in path.parent.glob(f".{path.name}.*{NEW}")]
+        return [*mine, *self.path.parent.glob(f".{noted(self.path).name}.*.tmp")]
 
     def file_classes(self) -> list[FileClass]:
         beside = [
@@ -95,7 +100,7 @@ class FileStore(Store):
         return [FileClass("file", self.files()[:1]), FileClass("copies beside it", beside)]
 
     def unreached(self) -> list[str]:
-        return [UNLINKED, BACKUPS]
+        return [UNLINKED, BACKUPS, IN_MEMORY]
 
 
 # --- before writing --------------------------------------------------------------------------------------------------
@@ -138,6 +143,7 @@ def replace_together(path: Path, contents: Mapping[Path, Write]) -> None:
     try:
         for target, write in contents.items():
             new[target] = target.with_name(f".{target.name}.{os.getpid()}{NEW}")
+            new[target].unlink(missing_ok=True)  # of a killed process with the same number
             with new[target].open("xb") as file:
                 _like(target, file)
                 write(file)
@@ -159,13 +165,28 @@ def finish_replacing(path: Path) -> None:
     if not note.exists():
         return
     renames = [(Path(temporary), Path(target)) for temporary, target in json.loads(note.read_text())]
-    for temporary, target in renames:
-        if temporary.exists():
-            temporary.replace(target)
-    for folder in {target.parent for _, target in renames}:
-        synced(folder)
-    note.unlink()
-    synced(note.parent)
+    with ExitStack() as stack:
+        old = []
+        for temporary, target in renames:
+            if temporary.exists():
+                if target.exists():
+                    old.append(stack.enter_context(target.open("r+b", buffering=0)))
+                temporary.replace(target)
+        for folder in {target.parent for _, target in renames}:
+            synced(folder)
+        note.unlink()
+        synced(note.parent)
+        for file in old:  # they have no name any longer
+            cleared(file)
+
+
+def cleared(file: IO[bytes]) -> None:
+    """Overwrite the content of a file with zeros. On file systems that never write in place the old blocks remain."""
+    left = os.fstat(file.fileno()).st_size
+    file.seek(0)
+    while left > 0:
+        left -= file.write(bytes(min(left, ZEROS)))
+    os.fsync(file.fileno())
 
 
 def _like(target: Path, file: BinaryIO) -> None:

@@ -111,6 +111,8 @@ class FileClass:
     """contents of a file (an iterable of bytes) that only this store can unpack. The raw bytes are scanned as well"""
     unreached: str = ""
     """why nobody can read these files from here; empty: they can be read"""
+    holds: tuple[Literal["vectors", "pictures"], ...] = ("vectors",)
+    """what of people who stay is written here, and so must be seen"""
 
 
 class Hit(NamedTuple):

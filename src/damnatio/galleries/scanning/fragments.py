@@ -40,10 +40,19 @@ class Fragments:
     """fragments that are bytes: codes, and pieces of photographs; they come after those of values"""
     is_control: NDArray[np.bool_]
     """for each fragment, whether it is of the control"""
+    is_picture: NDArray[np.bool_]
+    """for each fragment, whether it is a piece of a photograph"""
 
     @property
     def count(self) -> int:
         return len(self.is_control)
+
+    def key(self, fragment: int) -> bytes:
+        """The bytes of a fragment, as it is stored."""
+        pieces = self.count - len(self.pieces)
+        if fragment >= pieces:
+            return self.pieces[fragment - pieces]
+        return bytes(self.values[np.searchsorted(self.of, fragment)].tobytes())
 
 
 def fragments_of(person: Needles, control: Needles) -> Fragments:
@@ -65,6 +74,7 @@ def fragments_of(person: Needles, control: Needles) -> Fragments:
     pieces = [_pieces(needles) for needles in (person, control)]
     both = set(pieces[0]) & set(pieces[1])
     kept = [[piece for piece in some if piece not in both] for some in pieces]
+    pictures = {piece for needles in (person, control) for piece in needles.contents}
     table = np.stack(values) if values else np.empty((0, SIZE), np.float32)
     return Fragments(
         values=table,
@@ -72,6 +82,7 @@ def fragments_of(person: Needles, control: Needles) -> Fragments:
         of=np.array(of, dtype=np.int64),
         pieces=kept[0] + kept[1],
         is_control=np.array(is_control + [False] * len(kept[0]) + [True] * len(kept[1]), dtype=bool),
+        is_picture=np.array([False] * len(is_control) + [one in pictures for one in kept[0] + kept[1]], dtype=bool),
     )
 
 

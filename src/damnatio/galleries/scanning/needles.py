@@ -49,8 +49,17 @@ class Needles:
         return Needles(kinds.get("vector", []), codes, contents)
 
 
+PIXELS = {b"\xff\xd8": b"\xff\xda", b"\x89PNG": b"IDAT", b"RIFF": b"VP8"}
+"""where the pixels of a JPEG, PNG or WebP begin; what stands before may be the same in everybody's photographs"""
+HEADER = 1024
+"""bytes at the beginning of other files that are left out"""
+
+
 def pieces_of(content: bytes, length: int = 32, most: int = 64) -> list[bytes]:
-    """Pieces of a photograph, evenly spread. Those of few different bytes could be anybody's, and are left out."""
-    starts = np.unique(np.linspace(0, max(len(content) - length, 0), most).astype(int))
-    pieces = (content[start : start + length] for start in starts.tolist())
+    """Pieces of a photograph's pixels, evenly spread. Those of few different bytes could be anybody's, and are left
+    out."""
+    mark = next((mark for magic, mark in PIXELS.items() if content.startswith(magic)), None)
+    begins = content.find(mark) + 16 if mark is not None and mark in content else min(HEADER, len(content) // 4)
+    starts = np.unique(np.linspace(begins, max(len(content) - length, begins), most).astype(int))
+    pieces = (content[start : start + length] for start in starts.tolist() if start + length <= len(content))
     return [piece for piece in pieces if len(set(piece)) >= length // 2]

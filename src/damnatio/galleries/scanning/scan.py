@@ -2,17 +2,20 @@
 
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from damnatio.galleries.items import FileClass, Key
 from damnatio.galleries.picking import sample, vectors_of
 from damnatio.galleries.scanning.containers import MAGICS
 from damnatio.galleries.scanning.decimals import Decimals
-from damnatio.galleries.scanning.fragments import fragments_of
+from damnatio.galleries.scanning.fragments import Fragments, fragments_of
 from damnatio.galleries.scanning.matching import Matcher, Seen
 from damnatio.galleries.scanning.needles import Needles, pieces_of
 from damnatio.galleries.scanning.streams import CHUNK, Stream
@@ -40,11 +43,13 @@ def scan_store(store: "Store", person: Needles, keys: Iterable[Key]) -> Scan:
     """Look for the person in all files of an open store, and for people who stay: all rows but `keys`. Before the
     delete it counts the fragments that are there, after it those that are left."""
     started = time.monotonic()
-    staying = _control(store, list(keys), bool(person.vectors))
-    scans = []
+    keys = list(keys)
+    staying = _control(store, keys)
+    scans, held = [], _Held(store, person, keys)
     for one in store.file_classes():
         planted = store.plant(one.name)
-        scans.append(scan_class(one, person, staying if planted is None else _needles(store, list(planted), [])))
+        control = staying if planted is None else _needles(store, list(planted), [])
+        scans.append(scan_class(one, person, control, held))
     return Scan(verdict=worst([one.verdict for one in scans]), classes=scans, seconds=time.monotonic() - started)
 
 
@@ -55,26 +60,49 @@ def _needles(
     return Needles(vectors, codes, [piece for picture in pictures for piece in pieces_of(picture)])
 
 
-def _control(store: "Store", keys: list[Key], by_vectors: bool) -> Needles:
-    """People who stay: their vectors, or their photographs in a store that holds nothing else."""
-    vectors = list(sample(store, keys, CONTROLS).values())
-    if vectors and by_vectors:
-        return _needles(store, vectors, [])
+def _control(store: "Store", keys: list[Key]) -> Needles:
+    """People who stay: their vectors and their photographs."""
     gone, pictures = set(keys), list[bytes]()
     for place in store.places():
-        for block in store.blocks(place.name):
-            for id in block.ids:
-                key = Key(place.name, id)
-                picture = store.photograph(key) if len(pictures) < CONTROLS and key not in gone else None
-                pictures += [picture] if picture else []
-    return _needles(store, vectors, pictures)
+        if place.kind in ("photograph", "thumbnail"):
+            for block in store.blocks(place.name):
+                wanted = [Key(place.name, id) for id in block.ids[: CONTROLS + len(gone)]]
+                found = (store.photograph(key) for key in wanted if key not in gone)
+                pictures += [picture for picture in islice(found, CONTROLS) if picture]
+                if len(pictures) >= CONTROLS:
+                    break
+    return _needles(store, list(sample(store, keys, CONTROLS).values()), pictures)
+
+
+class _Held:
+    """Fragments of the person that rows which stay have too. The rows are only read if something was found."""
+
+    def __init__(self, store: "Store", person: Needles, keys: Iterable[Key]) -> None:
+        self._store, self._person, self._gone = store, person, set(keys)
+
+    def __call__(self) -> set[bytes]:
+        return self._found
+
+    @cached_property
+    def _found(self) -> set[bytes]:
+        fragments = fragments_of(Needles(self._person.vectors), Needles())
+        matcher, found = Matcher(fragments), set[int]()
+        for place in self._store.places():
+            for block in self._store.blocks(place.name):
+                stays = [Key(place.name, id) not in self._gone for id in block.ids]
+                if block.vectors is not None and any(stays):
+                    with np.errstate(over="ignore"):
+                        rows = np.ascontiguousarray(block.vectors[stays], dtype="<f4")
+                    for seen in matcher.look(rows.reshape(-1).view(np.uint8)):
+                        found.update(seen.fragments.tolist())
+        return {fragments.key(number) for number in found}
 
 
 # --- one class of files ----------------------------------------------------------------------------------------------
 
 
-def scan_class(one: FileClass, person: Needles, control: Needles) -> ClassScan:
-    """Look for both in a class of files."""
+def scan_class(one: FileClass, person: Needles, control: Needles, held: Callable[[], set[bytes]] = set) -> ClassScan:
+    """Look for both in a class of files. `held` gives the fragments that rows which stay have too."""
     fragments = fragments_of(person, control)
     seen, hows = np.zeros(fragments.count, bool), dict[str, set[int]]()
     where, unreadable, scanned, skipped = list[str](), "", 0, 0
@@ -106,13 +134,19 @@ def scan_class(one: FileClass, person: Needles, control: Needles) -> ClassScan:
             except OSError as error:
                 unreadable = f"{path} cannot be read: {error.strerror or error}."
     of_person = ~fragments.is_control
+    mine = np.flatnonzero(seen & of_person).tolist()
+    theirs = held() if mine else set()
+    shared = {number for number in mine if fragments.key(number) in theirs}
+    hows = {how: which - shared for how, which in hows.items() if which - shared}
     counts = {
-        "found": int(np.count_nonzero(seen & of_person)),
+        "found": len(mine) - len(shared),
+        "shared": len(shared),
         "fragments": int(np.count_nonzero(of_person)),
         "control_found": int(np.count_nonzero(seen & fragments.is_control)),
         "control_fragments": int(np.count_nonzero(fragments.is_control)),
     }
-    verdict, reason = _judged(counts, scanned, one.unreached or unreadable, skipped)
+    unseen = _unseen(one, fragments, seen)
+    verdict, reason = _judged(counts, scanned, one.unreached or unreadable, skipped, unseen)
     return ClassScan(
         name=one.name,
         verdict=verdict,
@@ -120,24 +154,35 @@ def scan_class(one: FileClass, person: Needles, control: Needles) -> ClassScan:
         bytes=scanned,
         **counts,
         encodings={how: len(which) for how, which in sorted(hows.items())},
-        where=where,
+        where=where if len(mine) > len(shared) else [],
         reason=reason,
     )
 
 
-def _judged(counts: dict[str, int], scanned: int, unreached: str, skipped: int) -> tuple[Verdict, str]:
+def _unseen(one: FileClass, fragments: Fragments, seen: NDArray[np.bool_]) -> str:
+    """What of people who stay was not seen, of that which the class holds; "" if all was. What the person has none of
+    need not be seen."""
+    kinds = {"vectors": ~fragments.is_picture, "pictures": fragments.is_picture}
+    of_person = [kind for kind in one.holds if (kinds[kind] & ~fragments.is_control).any()]
+    unseen = [kind for kind in of_person or one.holds if not (seen & kinds[kind] & fragments.is_control).any()]
+    return " and ".join(unseen)
+
+
+def _judged(counts: dict[str, int], scanned: int, unreached: str, skipped: int, unseen: str) -> tuple[Verdict, str]:
     if counts["found"]:
         return "RESIDUE", unreached
     if unreached:
         return "UNREACHED", unreached
     if not scanned:
         return "GONE", ""
+    if counts["shared"] == counts["fragments"] > 0:
+        return "BLIND", "Rows that stay hold the same vectors: what is the person's cannot be told apart."
     if not counts["fragments"]:
         return "BLIND", "The person has no vector and no photograph whose bytes could be looked for."
-    if not counts["control_found"]:
+    if unseen:
         return (
             "BLIND",
-            "Nobody who stays was seen in these files: they are written in a way that the scan does not know.",
+            f"No {unseen} of people who stay were seen in these files: the scan does not know how they are written.",
         )
     if skipped:
         return "BLIND", f"{skipped} containers are too long or lie too deep in others to be unpacked."
