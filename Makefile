@@ -3,11 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 CLIENT := .venv-insightface
 LOWEST := .venv-lowest
+ENGINES := .venv-galleries
 READY := $(VENV)/.ready
 RUN := $(VENV)/bin
 SECONDS ?= 60
 
-.PHONY: demo demo-erasure test test-unit test-cli test-fast test-lowest test-insightface fuzz test-processors check format results reproduce open-questions bench-frames bench-clusters bench-faces bench-eval bench-paper-eval bench-gate bench-peers contest contest-lfw bench-train rehearse plans test-slurm chaos clean
+.PHONY: demo demo-erasure test test-unit test-cli test-fast test-lowest test-insightface test-galleries fuzz test-processors check format results reproduce open-questions bench-frames bench-clusters bench-faces bench-eval bench-paper-eval bench-gate bench-peers contest contest-lfw bench-train rehearse plans test-slurm chaos clean
 
 demo: $(READY)  ## the whole experiment on rendered faces: runs/demo/report/index.html
 	$(RUN)/damnatio demo
@@ -49,6 +50,13 @@ test-insightface: $(READY)  ## InsightFace itself loads our exports, in an envir
 	test -x $(CLIENT)/bin/python || $(PYTHON) -m venv $(CLIENT)
 	PIP_CONSTRAINT=constraints.txt $(CLIENT)/bin/pip install --quiet --disable-pip-version-check insightface onnxruntime
 	DAMNATIO_INSIGHTFACE_PYTHON=$(CLIENT)/bin/python $(RUN)/python -m pytest -n 0 -rA tests/models/test_insightface_client.py
+
+# The engines are heavy (0.9 GB), so they have an environment of their own, which sees the packages of the first.
+test-galleries: $(READY)  ## every store with its real engine, in an environment of its own
+	test -x $(ENGINES)/bin/python || $(RUN)/python -m venv $(ENGINES)
+	$(RUN)/python -c 'import site; print(site.getsitepackages()[0])' > $$($(ENGINES)/bin/python -c 'import site; print(site.getsitepackages()[0])')/first.pth
+	PIP_CONSTRAINT=constraints.txt $(ENGINES)/bin/pip install --quiet --disable-pip-version-check --editable '.[galleries]'
+	$(ENGINES)/bin/python -m pytest -n 2 tests/galleries
 
 test-slurm: $(READY)  ## a recipe through a Slurm cluster of one node, which is installed (Debian, as root), started and taken down
 	@test "$$(id -u)" = 0 || { echo "make test-slurm installs Slurm and starts its daemons: run it as root, in a container for example."; exit 2; }
@@ -131,4 +139,4 @@ $(READY): pyproject.toml constraints.txt
 	@touch $(READY)
 
 clean:  ## delete the environments; runs/ stays
-	rm -rf $(VENV) $(CLIENT) $(LOWEST)
+	rm -rf $(VENV) $(CLIENT) $(LOWEST) $(ENGINES)

@@ -66,7 +66,10 @@ def test_an_index_of_codes_is_blind_and_not_gone(tmp_path: Path) -> None:
 
 def test_rows_are_known_by_a_column_where_one_is_named(tmp_path: Path) -> None:
     lancedb = pytest.importorskip("lancedb")
-    rows = [{"vector": row.tolist(), "person": name, "key": n} for n, (row, name) in enumerate(zip(VECTORS, NAMES, strict=True))]
+    rows = [
+        {"vector": row.tolist(), "person": name, "key": n}
+        for n, (row, name) in enumerate(zip(VECTORS, NAMES, strict=True))
+    ]
     lancedb.connect(str(tmp_path)).create_table("faces", rows)
     with open_store(f"lancedb:{tmp_path}?name=person&id=key", write=True) as store:
         keys, _ = ann(store)

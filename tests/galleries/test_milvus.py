@@ -82,10 +82,12 @@ def test_a_rebuild_that_was_stopped_is_ended(tmp_path: Path) -> None:
         with open_store(address, write=True) as store:
             assert store.census(keys) == before
             store._create("faces" + NEW)  # type: ignore[attr-defined]
+            store._client.create_alias("faces" + NEW, "gallery")  # type: ignore[attr-defined]
         with open_store(address, write=True) as store:  # stopped earlier: the new one is empty
             purged(store, keys)
             assert store.census(keys).others == before.others
             assert store._client.list_collections() == ["faces"]  # type: ignore[attr-defined]
+            assert store._client.list_aliases("faces")["aliases"] == ["gallery"]  # type: ignore[attr-defined]
 
 
 def test_the_queue_of_a_server_is_unreached_or_scanned(tmp_path: Path) -> None:

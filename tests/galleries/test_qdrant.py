@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from damnatio.galleries.opening import open_store
-from damnatio.galleries.qdrant_engines import KEPT
+from damnatio.galleries.qdrant_shards import KEPT
 from damnatio.support.errors import DamnatioError
 from tests.galleries.purging import NAMES, VECTORS, ann, purged, verdicts, world
 from tests.galleries.worlds.qdrant import local, shard

@@ -67,7 +67,7 @@ def test_a_server_without_files_here_is_unreached(tmp_path: Path) -> None:
         seen = parse(f"{address}&dir={tmp_path / 'store'}")
         with open_store(seen) as other:
             other._info["process_id"] = 0  # type: ignore[attr-defined]
-            assert [len(one.files) for one in other.file_classes()] == [1, 1]
+            assert all(one.files and not one.unreached for one in other.file_classes())
 
 
 def test_a_cache_gets_no_snapshot_that_it_never_had(tmp_path: Path) -> None:
@@ -79,9 +79,10 @@ def test_a_cache_gets_no_snapshot_that_it_never_had(tmp_path: Path) -> None:
 
 
 def test_an_old_log_beside_is_residue(tmp_path: Path) -> None:
+    """One file up to Redis 6, a folder of files from Redis 7 on."""
     with world("redis", tmp_path / "store") as address, open_store(address, write=True) as store:
         keys, person = ann(store)
-        (log,) = (tmp_path / "store").glob("appendonly.aof")
+        log = max((tmp_path / "store").rglob("appendonly.aof*"), key=lambda file: file.stat().st_size)
         (tmp_path / "store" / "temp-rewriteaof-1.aof").write_bytes(log.read_bytes())
         purged(store, keys)
         assert verdicts(store, person, keys) == {"snapshot": "GONE", "append-only file": "RESIDUE"}
@@ -98,7 +99,10 @@ def test_servers_that_refuse(tmp_path: Path) -> None:
         open_store(f"redis://:right@127.0.0.1:{port}/0?{options}").close()
     (tmp_path / "first").mkdir()
     (tmp_path / "second").mkdir()
-    with server(tmp_path / "first") as first, server(tmp_path / "second", "--replicaof", "127.0.0.1", str(first)) as port:
+    with (
+        server(tmp_path / "first") as first,
+        server(tmp_path / "second", "--replicaof", "127.0.0.1", str(first)) as port,
+    ):
         open_store(f"redis://127.0.0.1:{port}/0?{options}").close()
         with pytest.raises(DamnatioError, match=f"is a replica.*127.0.0.1:{first}"):
             open_store(f"redis://127.0.0.1:{port}/0?{options}", write=True)

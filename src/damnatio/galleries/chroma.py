@@ -9,11 +9,10 @@ the vectors that no row has any longer are overwritten where they are, see `chro
 """
 
 import json
-import os
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, ClassVar
@@ -84,8 +83,8 @@ class Chroma(Store):
         newer = next((part for part, number in found.items() if number > KNOWN.get(part, 0)), None)
         if newer is not None:
             raise DamnatioError(
-                f"The gallery {self._path} was written by a newer Chroma ({newer} {found[newer]}, and {KNOWN.get(newer, 0)}"
-                " is the newest that is known): a newer damnatio is needed."
+                f"The gallery {self._path} was written by a newer Chroma ({newer} {found[newer]}; the newest that is "
+                f"known is {KNOWN.get(newer, 0)}): a newer damnatio is needed."
             )
 
     def _chosen(self) -> str:
@@ -118,10 +117,9 @@ class Chroma(Store):
     # --- rows --------------------------------------------------------------------------------------------------------
 
     def blocks(self, place: str) -> Iterator[Block]:
-        first = 0
+        first, wanted = 0, ["embeddings", "metadatas", "documents", "uris"]
         while True:
-            wanted = ["embeddings", "metadatas", "documents", "uris"]
-            rows = self._asked(lambda start=first: self._held().get(limit=ROWS, offset=start, include=wanted))
+            rows = self._asked(self._held().get, limit=ROWS, offset=first, include=wanted)
             if not rows["ids"]:
                 return
             about = [dict(one or {}) for one in rows["metadatas"]]
@@ -265,10 +263,10 @@ class Chroma(Store):
         with closing(sqlite3.connect(self._path / BASE)) as base, base:
             return base.execute(command, values).fetchall()
 
-    def _asked(self, ask: Callable[[], Any]) -> Any:
+    def _asked(self, ask: Callable[..., Any], **given: Any) -> Any:
         """Ask the engine; what it refuses is one sentence."""
         try:
-            return ask()
+            return ask(**given)
         except (self._engine.errors.ChromaError, ValueError, RuntimeError) as error:
             said = " ".join(str(error).split())[:200]
             raise DamnatioError(

@@ -60,8 +60,8 @@ def overwrite_dead(folder: Path, living: set[bytes], expected: int) -> int:
     path, others = folder / "data_level0.bin", folder / "length.bin"
     if path.stat().st_size < count * layout.slot or others.stat().st_size < 4 * count:
         raise _odd(folder)
-    slots: NDArray[Any] = np.memmap(path, np.uint8, "r+", shape=(count, layout.slot))
-    lengths: NDArray[Any] = np.memmap(others, "<f4", "r+", shape=(count,))
+    slots = np.memmap(path, np.uint8, "r+", shape=(count, layout.slot))
+    lengths = np.memmap(others, "<f4", "r+", shape=(count,))
     stored, shown = _matches(slots, lengths, layout, living)
     dead = ~(stored | shown)
     if np.count_nonzero(~dead) < expected:
@@ -69,8 +69,8 @@ def overwrite_dead(folder: Path, living: set[bytes], expected: int) -> int:
     _replace(slots, layout, dead)
     # Where the distance is not the cosine, the lengths are memory that Chroma never set: it may hold anybody.
     lengths[dead if shown[~dead].all() else slice(None)] = 1
-    for changed in (slots, lengths):
-        changed.flush()
+    slots.flush()
+    lengths.flush()
     clear_unused(folder)
     return int(np.count_nonzero(dead))
 

@@ -31,7 +31,16 @@ NEW = "_damnatio_new"
 ROWS = 1000
 """rows that are read or written in one request"""
 FLOAT_VECTORS = ("FLOAT_VECTOR", "FLOAT16_VECTOR", "BFLOAT16_VECTOR")
-NOT_PARAMETERS = "index_type metric_type field_name index_name total_rows indexed_rows pending_index_rows state".split()
+NOT_PARAMETERS = [
+    "index_type",
+    "metric_type",
+    "field_name",
+    "index_name",
+    "total_rows",
+    "indexed_rows",
+    "pending_index_rows",
+    "state",
+]
 QUEUE = (
     "The message queue of the server keeps what was sent to it, for three days or 8 GB as it comes "
     "(rocksmq.retentionTimeInMinutes, retentionSizeInMB), and the files of a dropped collection stay until the "
@@ -52,16 +61,17 @@ class Milvus(Store):
         "dir": "where the folder of a server's files is seen from here",
     }
 
+    _client: Any = None
+
     @classmethod
     def likeness(cls, path: Path, head: bytes) -> int:
         return 2 if (path / "collections").is_dir() and (path / "LOCK").is_file() else 0
 
     def open(self, write: bool) -> None:
         self._milvus = need("pymilvus", "milvus")
-        self._client: Any = None
         self._connect(write)
         self._collection = self._chosen(write)
-        self._about: dict[str, Any] = self._asked(lambda: self._client.describe_collection(self._collection))
+        self._about: dict[str, Any] = self._asked(self._client.describe_collection, self._collection)
         self._check_fields()
         if write and self._about.get("functions"):
             raise DamnatioError(
@@ -70,7 +80,7 @@ class Milvus(Store):
             )
         if write and self._about.get("auto_id") and self.address.path and not self._counts(self._collection):
             raise DamnatioError(f"{self._shown}: it is not known how this version of Milvus Lite counts its ids.")
-        self._asked(lambda: self._client.load_collection(self._collection))
+        self._asked(self._client.load_collection, self._collection)
         self.writes = write
 
     def _connect(self, write: bool) -> None:
@@ -98,8 +108,8 @@ class Milvus(Store):
         self._let_go()
 
     def _let_go(self) -> None:
-        if client := getattr(self, "_client", None):
-            client.close()
+        if self._client is not None:
+            self._client.close()
             self._client = None
             if self.address.path is not None:  # the engine holds its lock until it is told to let go
                 release = need("milvus_lite.server_manager", "milvus").server_manager_instance
@@ -117,7 +127,7 @@ class Milvus(Store):
         if chosen in halfway and not write:
             raise DamnatioError(f"{self._shown} is half purged ({chosen}{NEW}): run the purge again to end it.")
         if chosen not in all_of_them:  # stopped between the drop and the renaming
-            self._asked(lambda: self._client.rename_collection(chosen + NEW, chosen))
+            self._asked(self._client.rename_collection, chosen + NEW, chosen)
         return chosen
 
     def _check_fields(self) -> None:
@@ -193,7 +203,7 @@ class Milvus(Store):
             }
             for id, vector in zip(ids, vectors, strict=True)
         ]
-        done = self._asked(lambda: self._client.insert(self._collection, rows))
+        done = self._asked(self._client.insert, self._collection, rows)
         return [Key(self._collection, str(id)) for id in done["ids"]]
 
     def delete(self, keys: Sequence[Key]) -> int:
@@ -201,7 +211,7 @@ class Milvus(Store):
         gone = {key.id for key in keys}
         there = [row[self._id] for rows in self._rows() for row in rows if str(row[self._id]) in gone]
         if there:
-            self._asked(lambda: self._client.delete(self._collection, ids=there))
+            self._asked(self._client.delete, self._collection, ids=there)
         return len(there)
 
     def steps(self) -> list[Step]:
@@ -221,20 +231,25 @@ class Milvus(Store):
         self.need_write()
         old, new = self._collection, self._collection + NEW
         if new in self._asked(self._client.list_collections):  # of a run that was stopped: nobody knows how far it came
-            self._asked(lambda: self._client.drop_collection(new))
-        self._asked(lambda: self._create(new))
-        for partition in self._asked(lambda: self._client.list_partitions(old)):
-            if partition not in self._asked(lambda: self._client.list_partitions(new)):
-                self._asked(lambda name=partition: self._client.create_partition(new, name))
+            self._hand_over(new, old)
+            self._asked(self._client.drop_collection, new)
+        self._asked(self._create, new)
+        for partition in self._asked(self._client.list_partitions, old):
+            if partition not in self._asked(self._client.list_partitions, new):
+                self._asked(self._client.create_partition, new, partition)
             for rows in self._rows(partition):
-                self._asked(lambda rows=rows, name=partition: self._client.insert(new, rows, partition_name=name))
-        self._asked(lambda: self._client.flush(new))
+                self._asked(self._client.insert, new, rows, partition_name=partition)
+        self._asked(self._client.flush, new)
         self._count_on(new)
-        for alias in self._asked(lambda: self._client.list_aliases(old)).get("aliases", []):
-            self._asked(lambda name=alias: self._client.alter_alias(new, name))
-        self._asked(lambda: self._client.drop_collection(old))
-        self._asked(lambda: self._client.rename_collection(new, old))
-        self._asked(lambda: self._client.load_collection(old))
+        self._hand_over(old, new)
+        self._asked(self._client.drop_collection, old)
+        self._asked(self._client.rename_collection, new, old)
+        self._asked(self._client.load_collection, old)
+
+    def _hand_over(self, one: str, other: str) -> None:
+        """Let the aliases of one collection name another: they would go with it."""
+        for alias in self._asked(self._client.list_aliases, one).get("aliases", []):
+            self._asked(self._client.alter_alias, other, alias)
 
     def _count_on(self, new: str) -> None:
         """Milvus Lite chooses ids by a counter of each collection. The new one goes on where the old one stands, or
@@ -247,7 +262,7 @@ class Milvus(Store):
         content["current_seq"] = max(content["current_seq"], counted["current_seq"])
         write_atomically(path, json.dumps(content, indent=2, sort_keys=True))
         self._connect(write=True)
-        self._asked(lambda: self._client.load_collection(self._collection))
+        self._asked(self._client.load_collection, self._collection)
 
     def _counts(self, collection: str) -> bool:
         path = self._manifest(collection)
@@ -312,10 +327,10 @@ class Milvus(Store):
     def _shown(self) -> str:
         return f"The gallery {self.address.shown}"
 
-    def _asked(self, ask: Callable[[], Any]) -> Any:
+    def _asked(self, ask: Callable[..., Any], *given: Any, **more: Any) -> Any:
         """Ask the engine; what it refuses is one sentence."""
         try:
-            return ask()
+            return ask(*given, **more)
         except self._milvus.MilvusException as error:
             said = " ".join(str(error.message or error).split())[:200]
             raise DamnatioError(f"{self._shown} does not do it: {said}") from error

@@ -6,7 +6,7 @@ qdrant:folder?collection=faces&name=person         (the local mode of qdrant-cli
 
 A delete only marks the points. The segments are then rebuilt without them, and the write-ahead log, which holds every
 vector as it was sent, is passed by operations that change nothing. Snapshots (`*.snapshot`) are backups: they are
-scanned, and not changed. See `qdrant_engines` for the two engines.
+scanned, and not changed. See `qdrant_base` for the two engines.
 """
 
 import json
@@ -23,10 +23,13 @@ from damnatio.galleries import STORES
 from damnatio.galleries.base import BLOCK, Store
 from damnatio.galleries.files import BACKUPS, UNLINKED
 from damnatio.galleries.items import Block, FileClass, Key, Place, Step, Vectors
-from damnatio.galleries.qdrant_engines import PLANTED, Engine, Point, engine_of, is_qdrant
+from damnatio.galleries.qdrant_base import LOG, Engine, Point
+from damnatio.galleries.qdrant_local import Local
+from damnatio.galleries.qdrant_shards import Edge
 from damnatio.support.errors import DamnatioError
 
-LOG = "write-ahead log"
+PLANTED = 20
+"""vectors of nobody that are written to the log as a control"""
 
 
 @STORES.register("qdrant")
@@ -155,3 +158,53 @@ class Qdrant(Store):
 
 def _point_id(text: str) -> int | str:
     return int(text) if text.isdigit() else str(UUID(text))
+
+
+# --- which one -------------------------------------------------------------------------------------------------------
+
+
+def is_qdrant(path: Path) -> bool:
+    return bool(_shards(path) or _in_server(path) or _in_local(path))
+
+
+def engine_of(path: Path, collection: str) -> Engine:
+    """The engine of a collection in a folder: a shard, a collection, a server's storage, or the local mode."""
+    if shards := _shards(path):
+        return Edge(path, collection or path.name, shards, clustered=shards != [path])
+    server, local = _in_server(path), _in_local(path)
+    known = sorted(server or local)
+    if not known:
+        raise DamnatioError(
+            f"The gallery {path} is no folder of Qdrant: it holds no `collections`, no shard with `segments`, and no "
+            "`meta.json`."
+        )
+    chosen = collection or (known[0] if len(known) == 1 else "")
+    if chosen not in known:
+        wrong = f"has no collection `{collection}`" if collection else "has several collections"
+        raise DamnatioError(f"The gallery {path} {wrong}: choose one with ?collection=... of {', '.join(known)}.")
+    if server:
+        return Edge(path / "collections" / chosen, chosen, server[chosen], clustered=True)
+    return Local(path, chosen)
+
+
+def _shards(path: Path) -> list[Path]:
+    """The folder itself where it is a shard, else the numbered folders in it that are."""
+    if (path / "segments").is_dir():
+        return [path]
+    found = (one for one in path.iterdir() if one.name.isdigit() and (one / "segments").is_dir())
+    return sorted(found, key=lambda one: int(one.name))
+
+
+def _in_server(path: Path) -> dict[str, list[Path]]:
+    inside = path / "collections"
+    folders = [one for one in inside.iterdir() if one.is_dir()] if inside.is_dir() else []
+    return {one.name: shards for one in folders if (shards := _shards(one))}
+
+
+def _in_local(path: Path) -> list[str]:
+    if not (path / "meta.json").is_file():
+        return []
+    try:
+        return sorted(json.loads((path / "meta.json").read_text())["collections"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise DamnatioError(f"The gallery {path}: its meta.json cannot be read.") from error

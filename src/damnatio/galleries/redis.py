@@ -12,7 +12,7 @@ import re
 import time
 import uuid
 from codecs import escape_decode
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, ClassVar
@@ -242,8 +242,8 @@ class Redis(Store):
     def file_classes(self) -> list[FileClass]:
         if self._dir is None:
             why = (
-                f"the server keeps them in {self._config('dir') or 'a folder that it does not tell'}, which is not seen "
-                "from here: name the folder with &dir=..."
+                f"the server keeps them in {self._config('dir') or 'a folder that it does not tell'}, which is not "
+                "seen from here: name the folder with &dir=..."
             )
             return [FileClass("snapshot", [], unreached=why), FileClass("append-only file", [], unreached=why)]
         files = {path for path in self._dir.rglob("*") if path.is_file()}
