@@ -133,9 +133,12 @@ def purge(words: Words, say: Say = print) -> Purged:
                 _delete(work, one)
                 _after(work, one)
         return _finish(work, words, key)
-    except DamnatioError:
-        if not journal.has_deleted:
-            work.clear()
+    except DamnatioError as error:
+        if journal.has_deleted:
+            raise DamnatioError(
+                f"{error} The purge is half done: end the cause, and give the same command again."
+            ) from error
+        work.clear()
         raise
     finally:
         lock.release()
