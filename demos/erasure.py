@@ -29,6 +29,8 @@ SEED, SIZE, TRAINED = 1, 32, 900
 ANN, GUEST, STRANGERS, EACH = "Ann Lee", "guest 7", 400, 2
 """People from TRAINED on are strangers to the network. Ann is the one of the first LOOKED whom it knows best."""
 LOOKED, REQUESTED = 60, 12
+UNSORTED = "unsorted/000.png"
+"""a photograph of Ann in a folder of photographs that nobody sorted"""
 TRAINING = [
     f"faces.identities={TRAINED}", "faces.instances=9", "partitions.retain=700", "partitions.control=50",
     "partitions.test=60", "partitions.development=60", "partitions.distractors=0", "partitions.scales={S1: 10}",
@@ -70,7 +72,7 @@ def carry_out(out: Path, model: Path, addresses: list[str], photos: Path | None)
     items = {
         standing: [one for one in plan["items"] if one["standing"] == standing] for standing in ("sure", "candidate")
     }
-    hers = [str(one["number"]) for one in items["candidate"] if one["item"]["name"] in (GUEST, ANN)]
+    hers = [str(one["number"]) for one in items["candidate"] if shows_ann(one["item"])]
     others = [str(one["number"]) for one in items["candidate"] if str(one["number"]) not in hers]
     print(f"\nA person looks at the {len(hers) + len(others)} candidates: {len(hers)} show Ann.")
     decided = [*(["--accept", ",".join(hers)] if hers else []), *(["--reject", ",".join(others)] if others else [])]
@@ -81,6 +83,11 @@ def carry_out(out: Path, model: Path, addresses: list[str], photos: Path | None)
     damnatio("verify", case / "record.json", "--key", out / "keys" / "key.pub.pem", "--stores", *secret)
     print(f"\nThe officer's page: {case / 'officer.html'}\nThe auditor's page: {case / 'auditor.html'}")
     return code
+
+
+def shows_ann(item: dict[str, Any]) -> bool:
+    """What a person sees who looks at a candidate."""
+    return item["name"] in (GUEST, ANN) or item["id"] == UNSORTED
 
 
 def damnatio(*words: object, codes: tuple[int, ...] = (0,)) -> int:
