@@ -27,8 +27,10 @@ from damnatio.galleries import STORES
 
 SEED, SIZE, TRAINED = 1, 32, 900
 ANN, GUEST, STRANGERS, EACH = "Ann Lee", "guest 7", 400, 2
-"""rendered people from TRAINED on are strangers to the network; Ann is whom it knows best of the first LOOKED"""
+"""People from TRAINED on are strangers to the network. Ann is the one of the first LOOKED whom it knows best."""
 LOOKED, REQUESTED = 60, 12
+UNSORTED = "unsorted/000.png"
+"""a photograph of Ann in a folder of photographs that nobody sorted"""
 TRAINING = [
     f"faces.identities={TRAINED}", "faces.instances=9", "partitions.retain=700", "partitions.control=50",
     "partitions.test=60", "partitions.development=60", "partitions.distractors=0", "partitions.scales={S1: 10}",
@@ -52,7 +54,7 @@ def main() -> int:
     write_photographs(out / "people" / ANN, [photograph(ann, moment) for moment in range(REQUESTED)])
     with ExitStack() as stack:
         addresses = [stack.enter_context(gallery(out / "galleries", names, vectors)) for gallery in galleries()]
-        photos = write_photos(out / "photos", ann) if "photos" in STORES.names() else None
+        photos = write_photos(out / "photos", ann) if "folder" in STORES.names() else None
         return carry_out(out, model, addresses, photos)
 
 
@@ -64,13 +66,13 @@ def carry_out(out: Path, model: Path, addresses: list[str], photos: Path | None)
     secret = [word for address in addresses if "://" in address for word in ("--gallery", address)]  # has a password
     where += ["--photos", str(photos)] if photos else []
     damnatio("erase", model, out / "people", *where, "--case", "2026-0817", "--out", case, "--key", key,
-             "--strangers", "0.003", "--remains", "nightly backups, until 2026-09-30",
+             "--strangers", "0.003", "--goal", "0.8", "--remains", "nightly backups, until 2026-09-30",
              "--recipient", "the visitors' desk", codes=(0, 3))  # fmt: skip
     plan = json.loads((case / "plan.json").read_text())["plan"]
     items = {
         standing: [one for one in plan["items"] if one["standing"] == standing] for standing in ("sure", "candidate")
     }
-    hers = [str(one["number"]) for one in items["candidate"] if one["item"]["name"] in (GUEST, ANN)]
+    hers = [str(one["number"]) for one in items["candidate"] if shows_ann(one["item"])]
     others = [str(one["number"]) for one in items["candidate"] if str(one["number"]) not in hers]
     print(f"\nA person looks at the {len(hers) + len(others)} candidates: {len(hers)} show Ann.")
     decided = [*(["--accept", ",".join(hers)] if hers else []), *(["--reject", ",".join(others)] if others else [])]
@@ -81,6 +83,11 @@ def carry_out(out: Path, model: Path, addresses: list[str], photos: Path | None)
     damnatio("verify", case / "record.json", "--key", out / "keys" / "key.pub.pem", "--stores", *secret)
     print(f"\nThe officer's page: {case / 'officer.html'}\nThe auditor's page: {case / 'auditor.html'}")
     return code
+
+
+def shows_ann(item: dict[str, Any]) -> bool:
+    """What a person sees who looks at a candidate."""
+    return item["name"] in (GUEST, ANN) or item["id"] == UNSORTED
 
 
 def damnatio(*words: object, codes: tuple[int, ...] = (0,)) -> int:
@@ -121,7 +128,7 @@ def enrolled(ann: int) -> tuple[list[str], list[Photographs]]:
     names = [f"visitor {number:04d}" for number in range(STRANGERS) for _ in range(EACH)]
     others = range(TRAINED + LOOKED, TRAINED + LOOKED + STRANGERS)
     faces = [photograph(person, moment) for person in others for moment in range(EACH)]
-    mine = [photograph(ann, moment) for moment in range(20, 25)]
+    mine = [photograph(ann, moment) for moment in (20, 21, 22, 23, 0)]  # the guest's is one of the request
     return [*names, *[ANN] * 4, GUEST], [*faces, *mine]
 
 

@@ -114,6 +114,7 @@ def test_the_command_names_the_levels(done: World, capsys: pytest.CaptureFixture
 def test_a_row_that_comes_back_is_seen(done: World, kept: tuple[World, Path]) -> None:
     done.gallery.write_bytes((kept[1] / "gallery.npz").read_bytes())
     (level,) = [level for level in check(Evidence(done.record, stores=True)).levels if level.name == "stores"]
+    assert level.outcome == "unsure"
     assert "66 rows, 62 after the purge" in level.words
 
 
@@ -162,6 +163,14 @@ def test_another_signer(done: World) -> None:
 def test_another_plan_or_model_beside_it(done: World) -> None:
     (done.out / "model-GS.safetensors").write_bytes(b"another")
     assert outcomes(Evidence(done.record))["files"] == "failed"
+
+
+def test_an_item_that_is_not_of_the_plan(done: World) -> None:
+    resigned(done, lambda p: p["items"][0].update(hmac="0" * 64))
+    assert outcomes(Evidence(done.record, plan=done.plan))["items"] == "failed"
+    (done.out / "record.key").unlink()
+    with pytest.raises(DamnatioError, match="nobody can say which rows the items were"):
+        check(Evidence(done.record, plan=done.plan))
 
 
 def test_what_is_no_record(done: World, capsys: pytest.CaptureFixture[str]) -> None:

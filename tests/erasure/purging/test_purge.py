@@ -221,6 +221,24 @@ def test_a_killed_purge_goes_on_with_the_same_words_only(world: World, capsys: p
     assert purged(world, *ACCEPTED) == 0
 
 
+def test_a_store_that_fails_in_the_middle(
+    world: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from damnatio.galleries.npz import Npz
+    from damnatio.support.errors import DamnatioError
+
+    with monkeypatch.context() as patch:
+
+        def fails(store: Npz) -> list[object]:
+            raise DamnatioError("The disk is on fire.")
+
+        patch.setattr(Npz, "steps", lambda store: fails(store) if PERSON not in world.names() else [])
+        assert purged(world, *ACCEPTED) == 2
+    assert "The disk is on fire. The purge is half done" in capsys.readouterr().err
+    assert purged(world, *ACCEPTED) == 0
+    assert check(Evidence(world.record)).passed
+
+
 def test_paths_of_a_plan_may_be_relative(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(world.out)
     assert main(["purge", "plan.json", *ACCEPTED]) == 0

@@ -46,7 +46,7 @@ def addresses_of(request: Request) -> list[Address]:
     for folder in request.case.photos:
         if not folder.is_dir():
             raise DamnatioError(f"There is no folder of photographs {folder}.")
-    found = [parse(text) for text in (*request.galleries, *(str(folder) for folder in request.case.photos))]
+    found = [parse(text) for text in (*request.galleries, *(f"folder:{folder}" for folder in request.case.photos))]
     shown = [address.shown for address in found]
     if twice := next((one for one in shown if shown.count(one) > 1), None):
         raise DamnatioError(f"The gallery {twice} is named twice: name it once.")

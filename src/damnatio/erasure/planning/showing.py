@@ -43,7 +43,7 @@ def lines_of(plan: Plan, path: Path) -> list[str]:
         for step in store.steps:
             needs = f"; needs {megabytes(step.needs)}" if step.needs else ""
             found.append(
-                f"    will run: {' '.join(step.command.split())}{f'; locks {step.locks}' if step.locks else ''}{needs}"
+                f"    will run: {indented(step.command)}{f'; locks {step.locks}' if step.locks else ''}{needs}"
             )
         found += [f"    cannot reach: {words}" for words in store.unreached]
         found += [f"    note: {words}" for words in store.notes]
@@ -69,6 +69,11 @@ def enrolled_line(row: EnrolledAgain) -> str:
 
 def shown(share: Share) -> str:
     return f"{share.count} of {share.of}"
+
+
+def indented(command: str) -> str:
+    """A command of several lines below the first: a comment in it ends with its line."""
+    return command.replace("\n", "\n              ")
 
 
 def megabytes(count: int) -> str:

@@ -45,7 +45,7 @@ class Looked:
         if image.shape[0] != image.shape[1]:
             self.unfit += 1
             return nobody
-        raw = self.embedder.raw(_fitted(image, card)[None])
+        raw = self.embedder.raw(np.array(_fitted(image, card)[None]))
         length = float(np.linalg.norm(raw))
         return np.asarray(raw / length, dtype=np.float32) if np.isfinite(length) and length else nobody
 

@@ -20,7 +20,8 @@ from damnatio.galleries.scanning.verdicts import worst
 from damnatio.support.errors import DamnatioError
 from damnatio.support.files import digest_of
 
-Outcome = Literal["passed", "failed", "not run"]
+Outcome = Literal["passed", "failed", "unsure", "not run"]
+"""unsure: what was found neither agrees with the record nor contradicts it"""
 MODELS = (".onnx", ".pth", ".pt", ".safetensors")
 
 
@@ -82,7 +83,9 @@ def lines_of(checked: Checked) -> list[str]:
     found += [f"  {level.name:<10} {level.outcome:<8} {level.words}" for level in checked.levels]
     ran = [level.name for level in checked.levels if level.outcome != "not run"]
     failed = [level.name for level in checked.levels if level.outcome == "failed"]
-    found.append(f"Checked: {', '.join(ran)}." + (f" FAILED: {', '.join(failed)}." if failed else " All passed."))
+    unsure = [level.name for level in checked.levels if level.outcome == "unsure"]
+    ends = f" FAILED: {', '.join(failed)}." if failed else ("" if unsure else " All passed.")
+    found.append(f"Checked: {', '.join(ran)}.{ends}" + (f" Unsure: {', '.join(unsure)}." if unsure else ""))
     if not failed:
         found.append(predicate.verdict_sentence)
     return found
@@ -182,9 +185,14 @@ def _digest_of_model(path: Path) -> str:
 def _items(record: Read, evidence: Evidence) -> Level:
     if evidence.plan is None:
         return Level("items", "not run", "give --plan, with record.key beside it")
-    content: Any = json.loads(evidence.plan.read_text(encoding="utf-8"))
-    plan, key = Plan.model_validate(content["plan"]), read_item_key(evidence.plan.resolve().parent)
-    p = record.statement.predicate
+    try:
+        content: Any = json.loads(evidence.plan.read_text(encoding="utf-8"))
+        plan = Plan.model_validate(content["plan"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DamnatioError(f"{evidence.plan} is no plan that can be read.") from error
+    key, p = read_item_key(evidence.plan.resolve().parent), record.statement.predicate
+    if digest_of(evidence.plan) != record.statement.digest(said.PLAN):
+        return Level("items", "failed", f"{evidence.plan} is not the plan that the record names")
     if not hmac.compare_digest(hashlib.sha256(key).hexdigest(), p.item_key):
         return Level("items", "failed", "record.key is not the key of this record")
     planned = {erased_item(one, key).hmac for one in plan.items}

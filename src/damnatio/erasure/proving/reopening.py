@@ -12,7 +12,7 @@ from damnatio.galleries.opening import open_store
 from damnatio.galleries.scanning.verdicts import worst
 from damnatio.support.errors import DamnatioError
 
-Found = tuple[Literal["passed", "failed"], str]
+Found = tuple[Literal["passed", "failed", "unsure"], str]
 
 
 def addresses(stores: Sequence[ErasedStore], given: Sequence[str]) -> list[Address]:
@@ -35,9 +35,9 @@ def addresses(stores: Sequence[ErasedStore], given: Sequence[str]) -> list[Addre
 
 
 def reopened(predicate: Predicate, given: Sequence[str]) -> Found:
-    """Rows today, and whether everybody else is as the purge left them. A store in service goes on: rows that came
-    since are no failure, and are said."""
-    words, failed = [], False
+    """Rows today, and whether they are as the purge left them. A store in service goes on: a change is no failure, but
+    nothing can then be said of who is in it."""
+    words, changed = [], False
     for store, address in zip(predicate.stores, addresses(predicate.stores, given), strict=True):
         with open_store(address) as opened:
             census = opened.census(())
@@ -45,10 +45,10 @@ def reopened(predicate: Predicate, given: Sequence[str]) -> Found:
         if census.others == store.neighbours.others_after:
             words.append(f"store {store.number}: {rows:,} rows, all as the purge left them")
             continue
-        failed = failed or rows == then
-        change = f"{rows:,} rows, {then:,} after the purge"
-        words.append(f"store {store.number}: {change}: it changed since, so only a rescan says more")
-    return ("failed" if failed else "passed"), "; ".join(words)
+        changed = True
+        counts = f"{rows:,} rows, {then:,} after the purge"
+        words.append(f"store {store.number}: {counts}; it changed since, so only a rescan or a new plan says more")
+    return ("unsure" if changed else "passed"), "; ".join(words)
 
 
 def rescanned(predicate: Predicate, given: Sequence[str], prints: Fingerprints) -> Found:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from damnatio.erasure.planning.choosing import Decisions, decide
 from damnatio.erasure.planning.plan import Plan, PlannedStore, read_plan
+from damnatio.erasure.planning.showing import indented
 from damnatio.erasure.proving.keys import public_holder_key, signing_key, usual_place
 from damnatio.erasure.proving.pages import PAGES, write_pages
 from damnatio.erasure.proving.signing import RECORD, sign_record
@@ -133,9 +134,12 @@ def purge(words: Words, say: Say = print) -> Purged:
                 _delete(work, one)
                 _after(work, one)
         return _finish(work, words, key)
-    except DamnatioError:
-        if not journal.has_deleted:
-            work.clear()
+    except DamnatioError as error:
+        if journal.has_deleted:
+            raise DamnatioError(
+                f"{error} The purge is half done: end the cause, and give the same command again."
+            ) from error
+        work.clear()
         raise
     finally:
         lock.release()
@@ -225,7 +229,7 @@ def _delete(work: _Purge, one: PlannedStore) -> None:
             started = time.monotonic()
             step.run()
             journal.write("step", one.number, name=step.name, command=step.command, seconds=time.monotonic() - started)
-            work.say(f"  ran: {step.command}")
+            work.say(f"  ran: {indented(step.command)}")
 
 
 def _after(work: _Purge, one: PlannedStore) -> None:
