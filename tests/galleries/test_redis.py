@@ -89,6 +89,7 @@ def test_an_old_log_beside_is_residue(tmp_path: Path) -> None:
 
 
 def test_servers_that_refuse(tmp_path: Path) -> None:
+    pytest.importorskip("redis")
     options = "pattern=face:*&vector=embedding&name=person"
     with pytest.raises(DamnatioError, match="does not do it"):
         open_store(f"redis://127.0.0.1:1/0?{options}")
