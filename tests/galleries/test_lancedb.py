@@ -99,11 +99,3 @@ def test_a_table_that_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:
         with pytest.raises(DamnatioError, match="cannot do it") as caught:
             open_store(address)
         assert "\n" not in str(caught.value)
-
-
-def test_a_read_only_table_is_refused(tmp_path: Path) -> None:
-    with world("lancedb", tmp_path / "store") as address:
-        file = next((tmp_path / "store" / "faces.lance" / "data").iterdir())
-        file.chmod(0o444)
-        with pytest.raises(DamnatioError, match="is read-only"):
-            open_store(address, write=True)

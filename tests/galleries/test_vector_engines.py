@@ -81,6 +81,28 @@ def test_a_wrong_collection_is_one_sentence(scheme: str, tmp_path: Path) -> None
         open_store(address.replace("=faces", "=people"))
 
 
+@pytest.mark.parametrize("scheme", ["chroma", "lancedb", "milvus", "qdrant"])
+def test_files_that_are_not_the_stores_own_are_refused(scheme: str, tmp_path: Path) -> None:
+    with world(scheme, tmp_path / "store") as address:
+        file = max(
+            (one for one in (tmp_path / "store").rglob("*") if one.is_file()), key=lambda one: one.stat().st_size
+        )
+        kept = file.read_bytes()
+        (tmp_path / "copy").hardlink_to(file)
+        with pytest.raises(DamnatioError, match=r"second name|hard link"):
+            open_store(address, write=True)
+        file.unlink()
+        file.symlink_to(tmp_path / "copy")
+        with pytest.raises(DamnatioError, match="a link to elsewhere"):
+            open_store(address, write=True)
+        file.unlink()
+        (tmp_path / "copy").rename(file)
+        file.chmod(0o444)
+        with pytest.raises(DamnatioError, match="is read-only"):
+            open_store(address, write=True)
+        assert file.read_bytes() == kept
+
+
 @pytest.mark.parametrize("scheme", ["chroma", "lancedb", "qdrant"])
 def test_a_bare_folder_is_recognised(scheme: str, tmp_path: Path) -> None:
     with world(scheme, tmp_path / "store"), open_store(f"{tmp_path / 'store'}?name=person") as store:

@@ -23,7 +23,8 @@ import numpy as np
 from damnatio.galleries import STORES
 from damnatio.galleries.base import Store, need
 from damnatio.galleries.chroma_index import clear_unused, elements, overwrite_dead
-from damnatio.galleries.files import BACKUPS, UNLINKED, need_writable
+from damnatio.galleries.files import BACKUPS, UNLINKED
+from damnatio.galleries.folders import files_in, need_own_files
 from damnatio.galleries.items import Block, FileClass, Key, Place, Step, Vectors
 from damnatio.galleries.occupied import need_alone
 from damnatio.support.errors import DamnatioError
@@ -61,7 +62,7 @@ class Chroma(Store):
             raise DamnatioError(f"The gallery {self._path} is no folder of Chroma: it holds no {BASE}.")
         self._check_layout()
         if write:
-            need_writable([self._path / BASE])
+            need_own_files(self._path)
             need_alone([self._path / BASE, *self._path.glob("*/data_level0.bin")])
             self._sql(f"DROP TABLE IF EXISTS {CONTROL}")
         self._name = self.address.option("name", "name")
@@ -199,7 +200,7 @@ class Chroma(Store):
         index = sorted(file for file in self._index_folder().glob("*") if file.is_file())
         if not elements(self._index_folder()):  # an index without rows is a header
             base, index = [*base, *index], []
-        orphans = [file for one in self._orphan_folders() for file in sorted(one.rglob("*")) if file.is_file()]
+        orphans = [file for one in self._orphan_folders() for file in files_in(one)]
         return [FileClass(IN_BASE, base), FileClass("index", index), FileClass("orphan folders", orphans)]
 
     def plant(self, file_class: str) -> Vectors | None:

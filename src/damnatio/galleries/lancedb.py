@@ -20,6 +20,7 @@ import numpy as np
 from damnatio.galleries import STORES
 from damnatio.galleries.base import Store, content_ids, need
 from damnatio.galleries.files import BACKUPS, UNLINKED
+from damnatio.galleries.folders import files_in, need_own_files
 from damnatio.galleries.items import Block, FileClass, Key, Place, Step, Vectors
 from damnatio.galleries.occupied import need_alone
 from damnatio.support.errors import DamnatioError
@@ -60,11 +61,8 @@ class LanceDB(Store):
                     f"The gallery {self._path}: the tag `{tags[0]}` keeps an old version, and its rows with it: delete "
                     "the tags first."
                 )
-            files = self._files()
-            frozen = next((file for file in [self._path, *files] if not file.stat().st_mode & 0o222), None)
-            if frozen is not None:
-                raise DamnatioError(f"The gallery {frozen} is read-only: allow writing to it.")
-            need_alone(files)
+            need_own_files(self._path)
+            need_alone(files_in(self._path))
         self.writes = write
 
     def close(self) -> None:
@@ -197,7 +195,7 @@ class LanceDB(Store):
                 self._data = self._lance.dataset(str(self._path))
                 self._data.cleanup_old_versions(timedelta(0), delete_unverified=True)
 
-        size = sum(file.stat().st_size for file in self._files())
+        size = sum(file.stat().st_size for file in files_in(self._path))
         return [
             Step("compact", "optimize.compact_files(materialize_deletions_threshold=0)", compact, "", size, self._path),
             Step("old versions", "cleanup_old_versions(timedelta(0), delete_unverified=True)", clean, "other writers"),
@@ -205,11 +203,8 @@ class LanceDB(Store):
 
     # --- files -------------------------------------------------------------------------------------------------------
 
-    def _files(self) -> list[Path]:
-        return sorted(file for file in self._path.rglob("*") if file.is_file())
-
     def file_classes(self) -> list[FileClass]:
-        files, inside = self._files(), self._path / "_indices"
+        files, inside = files_in(self._path), self._path / "_indices"
         indexes = [file for file in files if file.is_relative_to(inside)]
         return [
             FileClass("table", [file for file in files if not file.is_relative_to(inside)]),

@@ -23,6 +23,7 @@ import numpy as np
 from damnatio.galleries import STORES
 from damnatio.galleries.base import Store, need
 from damnatio.galleries.files import BACKUPS, UNLINKED
+from damnatio.galleries.folders import files_in, need_own_files
 from damnatio.galleries.items import Block, FileClass, Key, Place, Step, Vectors
 from damnatio.support.errors import DamnatioError
 from damnatio.support.files import write_atomically
@@ -93,8 +94,8 @@ class Milvus(Store):
             need("milvus_lite", "milvus")
             if not path.exists():
                 raise DamnatioError(f"There is no gallery {path}.")
-            if write and not (os.access(path, os.W_OK) and path.stat().st_mode & 0o222):
-                raise DamnatioError(f"The gallery {path} is read-only: allow writing to it.")
+            if write and path.is_dir():
+                need_own_files(path)
             given = {"uri": str(path)}
         try:
             self._client = self._milvus.MilvusClient(**given)
@@ -308,7 +309,7 @@ class Milvus(Store):
         path = self.address.path or (Path(given).expanduser() if given else None)
         if path is None:
             return None
-        return [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
+        return [path] if path.is_file() else files_in(path)
 
     def file_classes(self) -> list[FileClass]:
         files = self._files()

@@ -22,6 +22,7 @@ import numpy as np
 from damnatio.galleries import STORES
 from damnatio.galleries.base import BLOCK, Store
 from damnatio.galleries.files import BACKUPS, UNLINKED
+from damnatio.galleries.folders import need_own_files
 from damnatio.galleries.items import Block, FileClass, Key, Place, Step, Vectors
 from damnatio.galleries.qdrant_base import LOG, Engine, Point
 from damnatio.galleries.qdrant_local import Local
@@ -52,6 +53,8 @@ class Qdrant(Store):
         if not self.address.path.is_dir():
             raise DamnatioError(f"There is no folder {self.address.path}: name the storage folder of Qdrant.")
         self._engine: Engine = engine_of(self.address.path.resolve(), self.address.option("collection"))
+        if write:
+            need_own_files(self._engine.path)
         self._engine.open(write)
         self._place = self._engine.collection
         self._name = self.address.option("name", "name")
