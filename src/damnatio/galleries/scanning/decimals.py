@@ -28,8 +28,8 @@ FIRST, LEAST = 6, 4
 """digits that are looked up, and that a printed anchor must have"""
 ZEROS = 12
 """zeros before the first digit of a number that are passed over"""
-COARSE = 1 << 12
-"""units in the last place of float32 that a number of four digits may lie off"""
+HALF = 0.51
+"""of the step of the last digit: how far a printed number may lie off"""
 AT_ONCE = 1 << 14
 POINT, MINUS, PLUS, ZERO, LETTER = (ord(sign) for sign in ".-+0e")
 
@@ -64,11 +64,11 @@ class Decimals:
                 yield from self._look(text, begins, likely, start)
 
     def _look(self, text: Bytes, begins: Places, likely: Places, start: int) -> Iterator[Seen]:
-        values, _ = numbers(text, begins[likely])
-        with np.errstate(over="ignore"):
-            places = ordered(values.astype(np.float32))
-        low = np.searchsorted(self._sorted, places - COARSE, "left")
-        counts = np.searchsorted(self._sorted, places + COARSE, "right") - low
+        values, steps = numbers(text, begins[likely])
+        with np.errstate(over="ignore", invalid="ignore"):
+            lowest, highest = (ordered((values + sign * HALF * steps).astype(np.float32)) for sign in (-1, 1))
+        low = np.searchsorted(self._sorted, lowest - ULPS, "left")
+        counts = np.searchsorted(self._sorted, highest + ULPS, "right") - low
         within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         rows = self._order[np.repeat(low, counts) + within]
         firsts = np.repeat(likely, counts) - self._fragments.anchors[rows]
@@ -78,7 +78,7 @@ class Decimals:
             some, of = firsts[part : part + AT_ONCE], rows[part : part + AT_ONCE]
             values, steps = numbers(text, begins[(some[:, None] + np.arange(SIZE)).ravel()])
             wanted = self._fragments.values[of].astype(np.float64)
-            slack = np.maximum(0.51 * steps.reshape(-1, SIZE), ULPS * np.spacing(np.abs(self._fragments.values[of])))
+            slack = np.maximum(HALF * steps.reshape(-1, SIZE), ULPS * np.spacing(np.abs(self._fragments.values[of])))
             whole = (np.abs(values.reshape(-1, SIZE) - wanted) <= slack).all(axis=1)
             if whole.any():
                 yield Seen(self._fragments.of[of[whole]], begins[some[whole]] + start, NAME)
