@@ -33,6 +33,8 @@ SCANNED = 1000
 NAME = "{name}"
 PATIENCE = 3600.0
 """seconds for the server to write a file anew"""
+ANSWER, CONNECTED = 600, 10
+"""seconds for an answer and for a connection, unless the address says otherwise (socket_timeout)"""
 DRIVER = ("ssl_", "socket_", "protocol", "db", "username", "password", "client_name", "health_check_interval")
 
 
@@ -65,7 +67,9 @@ class Redis(Store):
         self._pattern = _Pattern(self.address.option("pattern"))
         try:
             once = redis.retry.Retry(redis.backoff.NoBackoff(), 0)  # a delete is not tried twice behind our back
-            self._server: Any = redis.Redis.from_url(self.address.server, retry=once)
+            self._server: Any = redis.Redis.from_url(
+                self.address.server, retry=once, socket_timeout=ANSWER, socket_connect_timeout=CONNECTED
+            )
         except (ValueError, TypeError) as error:
             raise DamnatioError(f"{self._shown} is no address of a Redis server ({error}).") from error
         self._info = self._asked(self._server.info)

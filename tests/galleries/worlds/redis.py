@@ -43,7 +43,7 @@ def server(folder: Path, *settings: str) -> Iterator[int]:
 
 def fill(port: int, names: list[str], vectors: NDArray[np.float32]) -> Any:
     redis = pytest.importorskip("redis")
-    client = redis.Redis(port=port)
+    client = redis.Redis(port=port, socket_timeout=None)
     for row, name in enumerate(names):
         client.hset(f"face:{row}", mapping={"embedding": vectors[row].tobytes(), "person": name, "row": row})
     client.set("other", "no face")
