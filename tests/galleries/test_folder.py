@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from damnatio.galleries import folder
+from damnatio.galleries import files, folder
 from damnatio.galleries.folder import LIST
 from damnatio.galleries.items import GROUP, Key, Sought, Units
 from damnatio.galleries.opening import open_store
@@ -159,7 +159,7 @@ def test_a_link_to_a_folder_is_not_followed_and_said(photos: Path, tmp_path: Pat
 
 
 def test_a_removal_that_was_killed_is_ended_by_the_next(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cleared, clear = list[object](), folder.cleared
+    cleared, clear = list[object](), files.cleared
 
     def killed(file: BinaryIO) -> None:
         cleared.append(file)

@@ -85,7 +85,8 @@ class FileStore(Store):
         return [Step("leftovers", f"rm -f {self.path.parent}/{name}", run)]
 
     def _left(self) -> list[Path]:
-        return [left for path in self.files() for left in path.parent.glob(f".{path.name}.*{NEW}")]
+        mine = [left for path in self.files() for left in path.parent.glob(f".{path.name}.*{NEW}")]
+        return [*mine, *self.path.parent.glob(f".{noted(self.path).name}.*.tmp")]
 
     def file_classes(self) -> list[FileClass]:
         beside = [
@@ -142,6 +143,7 @@ def replace_together(path: Path, contents: Mapping[Path, Write]) -> None:
     try:
         for target, write in contents.items():
             new[target] = target.with_name(f".{target.name}.{os.getpid()}{NEW}")
+            new[target].unlink(missing_ok=True)  # of a killed process with the same number
             with new[target].open("xb") as file:
                 _like(target, file)
                 write(file)

@@ -51,7 +51,7 @@ def _command(process: Path) -> str:
         words = (process / "cmdline").read_bytes().split(b"\0")
     except OSError:
         return ""
-    text = " ".join(word.decode(errors="replace") for word in words if word)
+    text = " ".join(" ".join(word.decode(errors="replace") for word in words).split())
     return f" ({text[:60]})" if text else ""
 
 

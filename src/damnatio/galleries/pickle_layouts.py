@@ -64,6 +64,8 @@ def layout_of(content: Any, vectors: str = "", names: str = "") -> Layout:
     if isinstance(content, list | tuple) and content:
         if all(isinstance(row, dict) for row in content):
             return Dicts(content, vectors, names)
+        if len(content) == 2 and all(_is_list(half) and not len(half) for half in content):
+            return Empty(content)
         if len(content) == 2 and any(_texts(half) for half in content):
             return Parallel(dict(enumerate(content)), *((1, 0) if _texts(content[0]) else (0, 1)), type(content))
         if all(isinstance(row, list | tuple) and len(row) == 2 and isinstance(row[0], str) for row in content):

@@ -195,6 +195,8 @@ MAKERS: dict[str, Callable[..., Any]] = {
     "numpy.dtype": _Type,
     "numpy.ndarray": _Type,  # only named, as the argument of _reconstruct
     "_codecs.encode": _encoded,
+    "__builtin__.bytes": lambda: b"",  # how protocols 0 to 2 write no bytes
+    "builtins.bytes": lambda: b"",
 }
 
 

@@ -47,6 +47,13 @@ class Fragments:
     def count(self) -> int:
         return len(self.is_control)
 
+    def key(self, fragment: int) -> bytes:
+        """The bytes of a fragment, as it is stored."""
+        pieces = self.count - len(self.pieces)
+        if fragment >= pieces:
+            return self.pieces[fragment - pieces]
+        return bytes(self.values[np.searchsorted(self.of, fragment)].tobytes())
+
 
 def fragments_of(person: Needles, control: Needles) -> Fragments:
     """Different fragments. What the person and the control share says nothing about either: it is left out."""

@@ -2,7 +2,8 @@
 
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,11 +43,13 @@ def scan_store(store: "Store", person: Needles, keys: Iterable[Key]) -> Scan:
     """Look for the person in all files of an open store, and for people who stay: all rows but `keys`. Before the
     delete it counts the fragments that are there, after it those that are left."""
     started = time.monotonic()
-    staying = _control(store, list(keys))
-    scans = []
+    keys = list(keys)
+    staying = _control(store, keys)
+    scans, held = [], _Held(store, person, keys)
     for one in store.file_classes():
         planted = store.plant(one.name)
-        scans.append(scan_class(one, person, staying if planted is None else _needles(store, list(planted), [])))
+        control = staying if planted is None else _needles(store, list(planted), [])
+        scans.append(scan_class(one, person, control, held))
     return Scan(verdict=worst([one.verdict for one in scans]), classes=scans, seconds=time.monotonic() - started)
 
 
@@ -71,11 +74,35 @@ def _control(store: "Store", keys: list[Key]) -> Needles:
     return _needles(store, list(sample(store, keys, CONTROLS).values()), pictures)
 
 
+class _Held:
+    """Fragments of the person that rows which stay have too. The rows are only read if something was found."""
+
+    def __init__(self, store: "Store", person: Needles, keys: Iterable[Key]) -> None:
+        self._store, self._person, self._gone = store, person, set(keys)
+
+    def __call__(self) -> set[bytes]:
+        return self._found
+
+    @cached_property
+    def _found(self) -> set[bytes]:
+        fragments = fragments_of(Needles(self._person.vectors), Needles())
+        matcher, found = Matcher(fragments), set[int]()
+        for place in self._store.places():
+            for block in self._store.blocks(place.name):
+                stays = [Key(place.name, id) not in self._gone for id in block.ids]
+                if block.vectors is not None and any(stays):
+                    with np.errstate(over="ignore"):
+                        rows = np.ascontiguousarray(block.vectors[stays], dtype="<f4")
+                    for seen in matcher.look(rows.reshape(-1).view(np.uint8)):
+                        found.update(seen.fragments.tolist())
+        return {fragments.key(number) for number in found}
+
+
 # --- one class of files ----------------------------------------------------------------------------------------------
 
 
-def scan_class(one: FileClass, person: Needles, control: Needles) -> ClassScan:
-    """Look for both in a class of files."""
+def scan_class(one: FileClass, person: Needles, control: Needles, held: Callable[[], set[bytes]] = set) -> ClassScan:
+    """Look for both in a class of files. `held` gives the fragments that rows which stay have too."""
     fragments = fragments_of(person, control)
     seen, hows = np.zeros(fragments.count, bool), dict[str, set[int]]()
     where, unreadable, scanned, skipped = list[str](), "", 0, 0
@@ -107,8 +134,13 @@ def scan_class(one: FileClass, person: Needles, control: Needles) -> ClassScan:
             except OSError as error:
                 unreadable = f"{path} cannot be read: {error.strerror or error}."
     of_person = ~fragments.is_control
+    mine = np.flatnonzero(seen & of_person).tolist()
+    theirs = held() if mine else set()
+    shared = {number for number in mine if fragments.key(number) in theirs}
+    hows = {how: which - shared for how, which in hows.items() if which - shared}
     counts = {
-        "found": int(np.count_nonzero(seen & of_person)),
+        "found": len(mine) - len(shared),
+        "shared": len(shared),
         "fragments": int(np.count_nonzero(of_person)),
         "control_found": int(np.count_nonzero(seen & fragments.is_control)),
         "control_fragments": int(np.count_nonzero(fragments.is_control)),
@@ -122,7 +154,7 @@ def scan_class(one: FileClass, person: Needles, control: Needles) -> ClassScan:
         bytes=scanned,
         **counts,
         encodings={how: len(which) for how, which in sorted(hows.items())},
-        where=where,
+        where=where if len(mine) > len(shared) else [],
         reason=reason,
     )
 
@@ -143,6 +175,8 @@ def _judged(counts: dict[str, int], scanned: int, unreached: str, skipped: int, 
         return "UNREACHED", unreached
     if not scanned:
         return "GONE", ""
+    if counts["shared"] == counts["fragments"] > 0:
+        return "BLIND", "Rows that stay hold the same vectors: what is the person's cannot be told apart."
     if not counts["fragments"]:
         return "BLIND", "The person has no vector and no photograph whose bytes could be looked for."
     if unseen:

@@ -7,6 +7,7 @@
 - RESIDUE: fragments of the person are in the files.
 
 The verdict on a store is the worst of its classes of files, in this order. A class without any bytes is GONE.
+A fragment that a row which stays has too, such as the same template under another name, is nobody's residue.
 """
 
 from typing import Literal
@@ -28,6 +29,8 @@ class ClassScan(Frozen):
     """different fragments of the person that were found"""
     fragments: int
     """different fragments of the person that were looked for"""
+    shared: int = 0
+    """further fragments that were found and are also those of a row that stays: they cannot be told apart"""
     control_found: int
     control_fragments: int
     encodings: dict[str, int]
