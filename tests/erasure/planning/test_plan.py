@@ -53,7 +53,7 @@ def test_the_page_holds_every_item_and_what_cannot_be_reached(world: World) -> N
     for one in plan_of(world).items:
         assert one.item.id in page
     assert "Backups" in page
-    assert "--accept ... --reject ... --confirm N" in page
+    assert "damnatio purge plan.json --accept ... --reject ... --confirm N" in page
 
 
 def test_a_new_enrolment_finds_nobody_under_the_altered_model(world: World) -> None:

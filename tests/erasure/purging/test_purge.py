@@ -51,7 +51,7 @@ def test_what_is_rejected_stays(world: World) -> None:
     predicate = read_record(world.record).statement.predicate
     assert predicate.decisions["rejected"] == 1
     assert predicate.stores[0].neighbours.untouched
-    assert any("rejected by the operator" in words for words in predicate.remains)
+    assert any("Rejected by the operator" in words for words in predicate.remains)
 
 
 def test_a_second_call_finds_the_record(world: World, capsys: pytest.CaptureFixture[str]) -> None:

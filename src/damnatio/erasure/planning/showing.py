@@ -5,7 +5,7 @@ from pathlib import Path
 
 from jinja2 import Environment, PackageLoader
 
-from damnatio.erasure.planning.plan import EnrolledAgain, Plan, PlannedItem, Share, Standing
+from damnatio.erasure.planning.plan import JSON, EnrolledAgain, Plan, PlannedItem, Share, Standing
 from damnatio.support.files import write_atomically
 
 LISTED = 40
@@ -103,5 +103,5 @@ def _remarks(one: PlannedItem) -> str:
 def write_page(plan: Plan, path: Path) -> None:
     page = Environment(loader=PackageLoader("damnatio", "erasure"), autoescape=True)
     page.filters.update(mb=megabytes, shown=shown, how=HOW.get, flag=lambda flag: FLAGS.get(flag, flag))
-    text = page.get_template("planning/plan.html").render(plan=plan, command=command(plan, Path(path.name)))
+    text = page.get_template("planning/plan.html").render(plan=plan, command=command(plan, Path(JSON)))
     write_atomically(path, text)

@@ -149,7 +149,10 @@ def _kept(plan: Plan, begun: dict[str, Any]) -> list[str]:
     if runs:
         found.append(f"{runs} run{'' if runs == 1 else 's'} of damnatio with the person, listed in the plan.")
     if begun["rejected"]:
-        found.append(f"{len(begun['rejected'])} items of the plan were rejected by the operator, and stay.")
+        count = len(begun["rejected"])
+        found.append(
+            f"Rejected by the operator, and left where {'it is' if count == 1 else 'they are'}: {count} found."
+        )
     return found
 
 
