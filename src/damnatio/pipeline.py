@@ -250,7 +250,10 @@ class Pipeline:
             from damnatio.embedding import FILE, load_embeddings
             from damnatio.evaluation.legacy import Embedded
             from damnatio.evaluation.measuring import measure, reference_of, write
+            from damnatio.evaluation.plane import FILE as PLANE
+            from damnatio.evaluation.plane import write_plane
             from damnatio.evaluation.protocol import compare
+            from damnatio.support import processes
             from damnatio.support.devices import set_threads
 
             set_threads(recipe.threads)
@@ -262,6 +265,8 @@ class Pipeline:
             units, rows = load_embeddings(embeddings.path / FILE, table.table)
             compared = compare(units, rows, table, scale, settings.nonmated_pairs, recipe.seed, star)
             write(measure(compared, settings.operating_points, reference, settings.replicates), folder)
+            start = None if variant == ORIGINAL else inputs["original"].path / PLANE
+            processes.from_main(lambda: write_plane(units, rows, table, scale, recipe.seed, start, folder / PLANE))
 
         keyed = {"scale": scale, "seed": recipe.seed, **plain(settings)}
         del keyed["embed_batch"]

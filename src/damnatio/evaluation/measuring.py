@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,17 +18,21 @@ from safetensors.numpy import load_file
 from damnatio.evaluation.calibrating import MARKED, Calibrated, calibrate_pairs, calibrate_searches
 from damnatio.evaluation.legacy import Legacy
 from damnatio.evaluation.nonmated import NonMated, Spread
-from damnatio.evaluation.protocol import AVERAGED, FORGET_GROUPS, SEARCH_GROUPS, Comparisons
+from damnatio.evaluation.operating_range import CurvePoint, curves, false_match_thresholds
+from damnatio.evaluation.people import Link, Person, links_of, people_of
+from damnatio.evaluation.protocol import AVERAGED, FORGET_GROUPS, Comparisons
 from damnatio.evaluation.rates import FIXED, Rates, Result, What, rate_of
 from damnatio.evaluation.thresholds import Threshold, Thresholds
 from damnatio.metrics.distributions import Sample, wasserstein1
-from damnatio.metrics.identification import identification_curve
-from damnatio.metrics.verification import Calibration, acceptance_curve, equal_error_rate
+from damnatio.metrics.verification import Calibration, equal_error_rate
 from damnatio.support import processes
 from damnatio.support.arrays import write_arrays
 from damnatio.support.files import write_atomically
 from damnatio.support.manifests import checked
 from damnatio.support.tables import Table
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 ORIGINAL = "original"
 """the name of f* where methods are named"""
@@ -39,18 +43,6 @@ ABOVE = f"above_{MARKED:g}"
 LOW = 0.001
 """the share of scores below the quantile that says how far down a distribution reaches (V-G)"""
 QUANTILES = (LOW, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 0.999)
-
-
-@dataclass(frozen=True)
-class CurvePoint:
-    """The rate of a group at one threshold of the operating range, and the rate that the calibration set has there."""
-
-    task: str
-    group: str
-    target: float
-    threshold: float
-    attained: float
-    rate: float
 
 
 @dataclass
@@ -72,6 +64,8 @@ class Measured:
     spreads: dict[str, Spread] = field(default_factory=dict)
     mated: dict[str, Sample] = field(default_factory=dict)
     curves: list[CurvePoint] = field(default_factory=list)
+    people: list[Person] = field(default_factory=list)
+    links: list[Link] = field(default_factory=list)
 
 
 def measure(c: Comparisons, targets: Sequence[float], reference: Reference | None, replicates: int = 0) -> Measured:
@@ -88,7 +82,8 @@ def measure(c: Comparisons, targets: Sequence[float], reference: Reference | Non
     found = Measured(own)
     found.mated = {group: Sample.of(mated.scores) for group, mated in c.mated.items()}
     used = [t.of("1:1", "D", target) for t in (own, fixed) for target in targets]
-    found.spreads = {group: _pass_over(pairs, used, replicates, group) for group, pairs in c.nonmated.items()}
+    also = false_match_thresholds(calibrations)
+    found.spreads = {group: _pass_over(pairs, used, replicates, group, also) for group, pairs in c.nonmated.items()}
     rates = Rates(c, found.spreads, replicates)
     for calibration in calibrations:
         found.results += _calibration_results(calibration)
@@ -106,7 +101,8 @@ def measure(c: Comparisons, targets: Sequence[float], reference: Reference | Non
     found.results += marked.results(rates)
     found.warnings += marked.warnings(targets)
     found.results += _equal_errors(c, found.spreads, rates, replicates)
-    found.curves = list(_curves(c, calibrations))
+    found.curves = list(curves(c, calibrations, found.spreads, rates.drawn if replicates else None))
+    found.people, found.links = list(people_of(c)), list(links_of(c))
     return found
 
 
@@ -150,10 +146,12 @@ def _warnings(task: str, name: str, points: Sequence[Calibration]) -> Iterator[d
             yield {"task": task, "group": name, "operating_point": point.target, "warning": text}
 
 
-def _pass_over(pairs: NonMated, thresholds: Sequence[Threshold], replicates: int, group: str) -> Spread:
-    """One pass over the non-mated scores of a group. With replicates it lists the pairs that any of their thresholds
-    accepts."""
-    cuts = sorted({threshold.value for threshold in thresholds})
+def _pass_over(
+    pairs: NonMated, thresholds: Sequence[Threshold], replicates: int, group: str, also: Sequence[float] = ()
+) -> Spread:
+    """One pass over the non-mated scores of a group, which are counted at these thresholds and `also` at those. With
+    replicates it lists the pairs that any of their thresholds accepts."""
+    cuts = sorted({*(threshold.value for threshold in thresholds), *also})
     lowest = min(threshold.lowest for threshold in thresholds) if replicates else math.inf
     return pairs.spread(cuts, lowest, f"non-mated {group}")
 
@@ -205,24 +203,10 @@ def _equal_errors(c: Comparisons, spreads: dict[str, Spread], rates: Rates, repl
     yield from rates.reached("TMR_eer", Threshold(value, np.full(replicates, value) if replicates else None))
 
 
-def _curves(c: Comparisons, calibrations: Sequence[Calibrated]) -> Iterator[CurvePoint]:
-    """Rates over the whole operating range."""
-    for calibration in calibrations:
-        thresholds = np.array([point.threshold for point in calibration.curve])
-        if calibration.task == "1:1":
-            rates = {group: acceptance_curve(mated.scores, thresholds) for group, mated in c.mated.items()}
-        else:
-            groups = [group for group, gallery in SEARCH_GROUPS.items() if gallery == calibration.name]
-            rates = {g: identification_curve(c.searches[g].own, c.searches[g].best, thresholds) for g in groups}
-        for group, values in rates.items():
-            for point, rate in zip(calibration.curve, values.tolist(), strict=True):
-                yield CurvePoint(calibration.task, group, point.target, point.threshold, point.rate, rate)
-
-
 # --- on disk --------------------------------------------------------------------------------------------------------
 
 
-def table_of(kind: type[Result] | type[CurvePoint], records: Sequence[Result] | Sequence[CurvePoint]) -> Table:
+def table_of(kind: "type[DataclassInstance]", records: "Sequence[DataclassInstance]") -> Table:
     """One column per field, one row per record."""
     return Table({column.name: [getattr(record, column.name) for record in records] for column in fields(kind)})
 
@@ -247,6 +231,8 @@ def _write(found: Measured, folder: Path) -> None:
         arrays[f"{name}/error"] = np.array([sample.error])
     write_arrays(arrays, folder / "retain_scores.safetensors")
     table_of(CurvePoint, found.curves).write(folder / "curves.parquet")
+    table_of(Person, found.people).write(folder / "people.parquet")
+    table_of(Link, found.links).write(folder / "links.parquet")
 
 
 def _distributions(samples: dict[tuple[str, str], Sample]) -> Table:

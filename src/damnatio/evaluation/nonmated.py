@@ -57,6 +57,16 @@ class Spread:
     top: Top
 
 
+def accepted_at(scores: Scores, thresholds: Sequence[float]) -> dict[float, int]:
+    """How many scores reach each threshold. Only those that reach the lowest one are looked at more than once."""
+    cuts = np.unique(np.asarray(thresholds, np.float64))
+    if not len(cuts):
+        return {}
+    passed = np.searchsorted(cuts, scores[scores >= cuts[0]], side="right")  # how many cuts each of them reaches
+    reached = np.bincount(passed, minlength=len(cuts) + 1)[::-1].cumsum()[::-1]
+    return dict(zip(cuts.tolist(), reached[1:].tolist(), strict=True))
+
+
 # --- sets of pairs --------------------------------------------------------------------------------------------------
 
 
@@ -126,8 +136,7 @@ class InMemory(NonMated):
 
     def spread(self, thresholds: Sequence[float] = (), lowest: float = np.inf, title: str = "") -> Spread:
         scores, top = self._collect(lowest)
-        accepted = {threshold: int(np.count_nonzero(scores >= threshold)) for threshold in thresholds}
-        return Spread(Sample.of(scores), accepted, self._thinned(top.i, top.j))
+        return Spread(Sample.of(scores), accepted_at(scores, thresholds), self._thinned(top.i, top.j))
 
     def _thinned(self, i: Places, j: Places) -> Top:
         kept = Thinned()
@@ -190,7 +199,7 @@ class Streamed(NonMated):
         sides = first, second = self.pairing.in_order()
         tiles = self.pairing.tiles()[processes.rank() :: processes.size()]
         bins, kept, lock = torch.zeros(BINS, dtype=torch.int64), Thinned(), threading.Lock()
-        accepted = dict.fromkeys(thresholds, 0)
+        accepted = dict.fromkeys(sorted(thresholds), 0)
         with progress(title, len(tiles) if title else 0, "tiles") as advance, one_thread_each(workers()) as each:
 
             def work(tile: Tile) -> None:
@@ -199,7 +208,7 @@ class Streamed(NonMated):
                 self.pairing.exclude(scores, sides, rows, columns)
                 flat = scores.view(-1)
                 found = torch.from_numpy(bins_of(flat[flat >= ANY_SCORE].numpy()))
-                reached = {threshold: int((flat >= threshold).sum()) for threshold in thresholds}
+                reached = accepted_at(flat.numpy(), thresholds)
                 places = np.flatnonzero(flat.numpy() >= lowest)
                 width = columns.stop - columns.start
                 i, j = first.order[places // width + rows.start], second.order[places % width + columns.start]

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from damnatio.evaluation.comparing import mated_across
+from damnatio.evaluation.comparing import mated_across, mated_pairs
 from damnatio.evaluation.scanning import (
     COLUMNS,
     EXCLUDED,
@@ -100,6 +100,10 @@ class Pairing(ABC, Generic[V_co]):
     def exclude(self, tile: Tensor, sides: Sides, rows: slice, columns: slice) -> None:
         """Set the pairs of a tile that do not count to EXCLUDED."""
 
+    @abstractmethod
+    def mated(self) -> tuple[Places, Places]:
+        """Places in both sides of every mated pair that meets."""
+
     def nonmated(self, rows: slice) -> Mask:
         """Which pairs of `met(rows)` are non-mated."""
         differ: Mask = self.first.codes[rows, None] != self.second.codes[None, self.columns(rows)]
@@ -114,6 +118,9 @@ class Within(Pairing[V_co]):
 
     def _count(self) -> int:
         return nonmated_count(self.first.codes)
+
+    def mated(self) -> tuple[Places, Places]:
+        return mated_pairs(self.first.codes)
 
     def columns(self, rows: slice) -> slice:
         return slice(rows.start, len(self.first))
@@ -139,7 +146,10 @@ class Across(Pairing[V_co]):
     """Each vector of one set with each vector of another."""
 
     def _count(self) -> int:
-        return len(self.first) * len(self.second) - len(mated_across(self.first.codes, self.second.codes)[0])
+        return len(self.first) * len(self.second) - len(self.mated()[0])
+
+    def mated(self) -> tuple[Places, Places]:
+        return mated_across(self.first.codes, self.second.codes)
 
     def columns(self, rows: slice) -> slice:
         return slice(0, len(self.second))

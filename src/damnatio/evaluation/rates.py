@@ -8,6 +8,7 @@ import numpy as np
 
 from damnatio.evaluation.legacy import Legacy
 from damnatio.evaluation.nonmated import NonMated, Spread
+from damnatio.evaluation.operating_range import UNLINKED, highest_scores
 from damnatio.evaluation.protocol import (
     FALSE_MATCHES,
     FORGET_GROUPS,
@@ -145,13 +146,11 @@ class Rates:
     def _weakly_forgotten(self, target: float, threshold: Threshold) -> Iterator[Result]:
         """The share of identities none of whose pairs is linked: their highest score stays below the threshold."""
         for group in (*SINGLE_GROUPS, "F"):
-            members = [self._c.mated[name] for name in (SINGLE_GROUPS if group == "F" else (group,))]
-            codes, everyone = codes_of(np.concatenate([m.subjects for m in members]))
-            highest = np.full(len(everyone), -np.inf)
-            np.maximum.at(highest, codes, np.concatenate([m.scores for m in members]))
-            low, high = self._interval(f"weakly {group}", Mated(highest, np.arange(len(everyone))), threshold)
-            unlinked, count = int(np.count_nonzero(highest < threshold.value)), len(everyone)
-            what = What("1:1", group, target, "weakly_forgotten")
+            found = highest_scores(self._c, group)
+            highest, count = found.scores, len(found.scores)
+            low, high = self._interval(f"weakly {group}", found, threshold)
+            unlinked = int(np.count_nonzero(highest < threshold.value))
+            what = What("1:1", group, target, UNLINKED)
             yield rate_of(what, unlinked, count, count, (1 - high, 1 - low))
 
     def _share(self, what: What, name: str, mated: Mated, threshold: Threshold) -> Result:
@@ -176,20 +175,21 @@ class Rates:
         if threshold.replicates is None or not len(mated.scores):
             return NONE
         codes, people = codes_of(mated.subjects)
-        draws = self._drawn(name, len(people))
+        draws = self.drawn(name, len(people))
         return intervals.interval(resample(mated.scores, codes, draws, threshold.replicates))
 
     def _pair_interval(self, name: str, pairs: NonMated, spread: Spread, threshold: Threshold) -> tuple[float, float]:
         """Of the share of accepted non-mated pairs."""
         if threshold.replicates is None or not pairs.count:
             return NONE
-        draws, top = self._drawn(f"pairs {name}", len(pairs.people)), spread.top
+        draws, top = self.drawn(f"pairs {name}", len(pairs.people)), spread.top
         first, second = pairs.numbered()
         totals = pairs.pairing.weights(draws, first, second)
         people, share = (first[top.i], second[top.j]), top.share * pairs.share
         return intervals.interval(intervals.pair_rates(top.scores, *people, share, totals, draws, threshold.replicates))
 
-    def _drawn(self, name: str, subjects: int) -> intervals.Draws:
+    def drawn(self, name: str, subjects: int) -> intervals.Draws:
+        """The draws of so many subjects, the same for all intervals of this name."""
         if (name, subjects) not in self._draws:
             rng = np.random.default_rng([self._c.seed, 9, *name.encode()])
             self._draws[name, subjects] = intervals.draw_subjects(subjects, self._replicates, rng)

@@ -56,24 +56,24 @@ def interval(rates: Scores) -> tuple[float, float]:
 
 def rates(scores: Scores, subjects: Places, draws: Draws, thresholds: Scores) -> Scores:
     """The share of accepted scores in each replicate at its threshold: a TMR, or a TPIR with -inf for a lost search."""
-    accepted, sizes = _counted(scores, subjects, draws, thresholds)
+    accepted, sizes = counted(scores, subjects, draws.shape[1], thresholds)
     return _share(np.einsum("bs,sb->b", draws, accepted, dtype=np.float64), draws.astype(np.float64) @ sizes)
 
 
 def person_rates(scores: Scores, subjects: Places, draws: Draws, thresholds: Scores) -> Scores:
     """The mean over the subjects of each replicate of their own shares of accepted scores; every subject has a
     score."""
-    accepted, sizes = _counted(scores, subjects, draws, thresholds)
+    accepted, sizes = counted(scores, subjects, draws.shape[1], thresholds)
     own = accepted / sizes[:, None]
     return _share(np.einsum("bs,sb->b", draws, own, dtype=np.float64), draws.sum(axis=1, dtype=np.float64))
 
 
-def _counted(scores: Scores, subjects: Places, draws: Draws, thresholds: Scores) -> tuple[Places, Places]:
-    """How many scores of each subject reach each threshold [subjects, thresholds], and how many each subject has."""
+def counted(scores: Scores, subjects: Places, people: int, thresholds: Scores) -> tuple[Places, Places]:
+    """How many scores of each of so many people reach each threshold [people, thresholds], and how many each has."""
     order = np.argsort(thresholds)
     reached = np.searchsorted(thresholds[order], scores, side="right")  # how many of the thresholds each score reaches
     width = len(thresholds) + 1
-    cells = np.bincount(subjects * width + reached, minlength=draws.shape[1] * width).reshape(-1, width)
+    cells = np.bincount(subjects * width + reached, minlength=people * width).reshape(-1, width)
     sizes = cells.sum(axis=1)
     accepted = np.empty((len(sizes), len(thresholds)), np.int64)
     accepted[:, order] = sizes[:, None] - np.cumsum(cells, axis=1)[:, :-1]

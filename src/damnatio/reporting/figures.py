@@ -109,7 +109,7 @@ def det(models: Sequence[Drawn], folder: Path) -> None:
                 axis.set_axis_off()
             for axis, group in zip(row, groups, strict=False):
                 for model in models:
-                    here = (model.curves["task"] == task) & (model.curves["group"] == group)
+                    here = (model.curves["group"] == group) & (model.curves["metric"] == up)
                     curve = model.curves.where(here.astype(bool))
                     axis.plot(
                         curve["target"].astype(float),
