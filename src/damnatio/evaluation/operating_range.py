@@ -36,6 +36,8 @@ class CurvePoint:
     target: float
     threshold: float
     attained: float
+    errors: int
+    """comparisons of the calibration set that the threshold accepts"""
     accepted: int
     count: int
     rate: float
@@ -115,4 +117,5 @@ def _point(
     task: str, group: str, metric: str, point: Calibration, accepted: int, count: int, ends: tuple[float, float]
 ) -> CurvePoint:
     rate = accepted / count if count else math.nan
-    return CurvePoint(task, group, metric, point.target, point.threshold, point.rate, accepted, count, rate, *ends)
+    place = point.target, point.threshold, point.rate, point.accepted
+    return CurvePoint(task, group, metric, *place, accepted, count, rate, *ends)

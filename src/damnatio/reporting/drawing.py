@@ -15,7 +15,7 @@ from damnatio.reporting.layouts import Panel
 from damnatio.reporting.looks import in_order
 from damnatio.reporting.lookup import Quantity, Results
 from damnatio.reporting.mechanism import ON_THE_SPHERE, mechanisms
-from damnatio.reporting.page import Illustration
+from damnatio.reporting.illustrations import Illustration
 from damnatio.reporting.weak_strong import choose, weak_and_strong
 from damnatio.support.manifests import checked
 from damnatio.support.tables import Table

@@ -22,7 +22,7 @@ from damnatio.reporting.grids import Grid
 from damnatio.reporting.latex import document, latex
 from damnatio.reporting.looks import in_order
 from damnatio.reporting.lookup import Results
-from damnatio.reporting.page import write_page
+from damnatio.reporting.illustrations import write_page
 from damnatio.support.errors import DamnatioError
 from damnatio.support.files import write_atomically
 from damnatio.support.manifests import checked, manifest_of, section_of
