@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 RUN := $(VENV)/bin
 SECONDS ?= 60
 
-.PHONY: demo demo-erasure test test-unit test-cli test-fast test-lowest test-insightface test-galleries fuzz test-processors check format results reproduce open-questions bench-frames bench-clusters bench-faces bench-eval bench-paper-eval bench-gate bench-peers contest contest-lfw bench-train rehearse plans test-slurm chaos clean
+.PHONY: demo demo-erasure test test-unit test-cli test-fast test-lowest test-insightface test-galleries fuzz test-processors check format results reproduce open-questions bench-frames bench-clusters bench-faces bench-eval bench-paper-eval bench-gate bench-peers contest contest-lfw bench-train rehearse plans charts-asset test-slurm chaos clean
 
 demo: $(READY)  ## the whole experiment on rendered faces: runs/demo/report/index.html
 	$(RUN)/damnatio demo
@@ -125,6 +125,11 @@ rehearse: $(READY)  ## the paper's recipe at its full counts, without training t
 
 plans: $(READY)  ## what the paper's recipes take on GPUs: results/plans, which docs/scale.md shows
 	$(RUN)/python results/plans.py
+
+# npm is needed here only: the file that this makes is committed, and the page carries it.
+charts-asset:  ## src/damnatio/reporting/page/echarts.js and its licences, from npm; needs node and npm
+	@command -v node npm > /dev/null || { echo "make charts-asset builds with node and npm, which are not installed (Debian: apt install nodejs npm)."; exit 2; }
+	cd assets/echarts && npm ci --no-audit --no-fund && node build.mjs
 
 bench-peers: $(READY)
 	PIP_CONSTRAINT=constraints.txt $(RUN)/pip install --quiet --disable-pip-version-check --editable '.[bench]'
