@@ -2,7 +2,7 @@
 
 The rate of each group at each target of the curves, with its counts, so that whoever divides them gets the same number
 as here. The interval of a mated group or of searches is that of the bootstrap over subjects, with the threshold held;
-that of non-mated pairs is Wilson's.
+where it says nothing, because all or none is accepted, and for non-mated pairs, it is Wilson's.
 """
 
 import math
@@ -87,7 +87,10 @@ def _ends(
     if draws is None:
         return [intervals.wilson(total, count) for total in totals]
     rates: Scores = (draws @ accepted.astype(np.float32)) / np.maximum(draws @ sizes.astype(np.float32), 1)[:, None]
-    return [intervals.interval(column) for column in rates.T]
+    ends = [intervals.interval(column) for column in rates.T]
+    return [
+        each if 0 < total < count else intervals.wilson(total, count) for each, total in zip(ends, totals, strict=True)
+    ]
 
 
 def _unlinked(c: Comparisons, points: Sequence[Calibration], drawn: Drawn | None) -> Iterator[CurvePoint]:

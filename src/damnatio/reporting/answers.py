@@ -211,6 +211,10 @@ def _within(value: float, good: float, fair: float) -> str:
 # --- words ----------------------------------------------------------------------------------------------------------
 
 
+PERCENT = "\u00a0%"
+"""with a space that does not end a line"""
+
+
 def _percent(share: float) -> str:
     """With as many digits as tell it from 0 and from 100."""
     if math.isnan(share):
@@ -219,7 +223,7 @@ def _percent(share: float) -> str:
     near = min(percent, 100 - percent)
     digits = 1 if near >= 0.95 or near == 0 else min(4, 1 - math.floor(math.log10(near)))
     text = f"{percent:.{digits}f}"
-    return f"{text.rstrip('0').rstrip('.') if '.' in text else text} %"
+    return (text.rstrip("0").rstrip(".") if "." in text else text) + PERCENT
 
 
 def _share(rate: Rate, things: str) -> str:
@@ -234,7 +238,7 @@ def _only(rate: Rate) -> str:
 
 
 def _span(low: float, high: float) -> str:
-    return f"{_percent(low).removesuffix(' %')} to {_percent(high)}"
+    return f"{_percent(low).removesuffix(PERCENT)} to {_percent(high)}"
 
 
 def _number(value: float) -> str:

@@ -24,7 +24,7 @@ from damnatio.reporting.joined_figures import rates_by_group
 from damnatio.reporting.layouts import Panel
 from damnatio.reporting.looks import in_order
 from damnatio.reporting.lookup import Averaged, Results
-from damnatio.reporting.illustrations import Illustration, embedded, once_each, template
+from damnatio.reporting.illustrations import Illustration, embedded
 from damnatio.reporting.report import RESULTS, WARNINGS, headings, read_report, write_grids
 from damnatio.support.errors import DamnatioError
 from damnatio.support.files import write_atomically

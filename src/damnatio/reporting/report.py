@@ -2,11 +2,13 @@
 
 import csv
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
 
 from damnatio.evaluation.measuring import ORIGINAL
 from damnatio.evaluation.rates import COLUMNS, VERSION
@@ -22,7 +24,8 @@ from damnatio.reporting.grids import Grid
 from damnatio.reporting.latex import document, latex
 from damnatio.reporting.looks import in_order
 from damnatio.reporting.lookup import Results
-from damnatio.reporting.illustrations import write_page
+from damnatio.reporting.page.content import panel_of
+from damnatio.reporting.page.writing import Page, write_page
 from damnatio.support.errors import DamnatioError
 from damnatio.support.files import write_atomically
 from damnatio.support.manifests import checked, manifest_of, section_of
@@ -61,14 +64,61 @@ def write_report(
     write_atomically(folder / "findings.md", judging.markdown(found))
     against_paper.compare({"": evidence[0]}, {"": found}).write(folder)
     write_page(
-        recipe,
-        results=known,
-        warnings=warnings,
-        grids=grids,
-        illustrations=illustrations,
-        found=found,
-        folder=folder,
+        Page(
+            title=recipe.name,
+            lead=_lead(recipe),
+            panels=[panel_of(s, evaluated, known, recipe.evaluate.operating_points, s) for s in _scales(evaluated)],
+            titles=known.titles,
+            names=_names(recipe),
+            facts=_facts(recipe, evaluated),
+            recipe=yaml.safe_dump(recipe.model_dump(mode="json"), sort_keys=False),
+            warnings=once_each(warnings),
+            grids=grids,
+            findings={"": found},
+            illustrations=illustrations,
+        ),
+        folder,
     )
+
+
+def _scales(evaluated: Sequence[Evaluated]) -> list[str]:
+    return list(dict.fromkeys(each.scale for each in evaluated))
+
+
+def _lead(recipe: Recipe) -> str:
+    people = " or ".join(f"{recipe.partitions.scales[scale]:,}" for scale in recipe.forget.scales)
+    how = f"{recipe.model.backbone}, {recipe.faces.size} × {recipe.faces.size} pixels, {recipe.faces.source} faces"
+    return f"A face recognition model was made to forget {people} people, and this is what came of it. ({how}.)"
+
+
+def _names(recipe: Recipe) -> dict[str, str]:
+    """The plain name of each variant's method: the beginning of its description, `Orthonormal frame`."""
+    kinds = {variant: METHODS.get(method_settings(recipe, variant).method) for variant in recipe.forget.methods}
+    found = {variant: re.split(r"[(:.,;]", kind.__doc__ or "")[0].strip() for variant, kind in kinds.items()}
+    return {ORIGINAL: "original model", **{variant: name[:1].lower() + name[1:] for variant, name in found.items()}}
+
+
+def _facts(recipe: Recipe, evaluated: Sequence[Evaluated]) -> list[tuple[str, str]]:
+    """Where the numbers come from. Nothing that differs between equal runs, such as dates: those are in stage.json."""
+    manifests = [manifest_of(each.path) for each in evaluated]
+    made = [section_of(manifest, "made") for manifest in manifests]
+    facts = [("recipe", recipe.name), ("seed", str(recipe.seed))]
+    for what in ("damnatio", "python", "machine", "command"):
+        values = dict.fromkeys(str(each[what]) for each in made if what in each)
+        if values:
+            facts.append((what, ", ".join(values)))
+    facts += [
+        (f"evaluation {each.scale} {each.variant}", f"key {manifest['key']}")
+        for each, manifest in zip(evaluated, manifests, strict=True)
+        if "key" in manifest
+    ]
+    facts.append(("recompute", "damnatio recheck RUN, from the stored embeddings; damnatio run RECIPE, from the faces"))
+    return facts
+
+
+def once_each(warnings: Table) -> list[str]:
+    """What several models are warned of is said once."""
+    return list(dict.fromkeys(f"{w['task']}: {w['warning']}" for w in warnings.rows()))
 
 
 def write_grids(grids: Sequence[Grid], folder: Path) -> None:

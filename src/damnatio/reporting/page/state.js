@@ -1,0 +1,36 @@
+// What the reader has chosen, and who has to know when it changes.
+const content = JSON.parse(document.getElementById("content").textContent);
+const ORIGINAL = "original";
+const listeners = [];
+const state = { panel: 0, place: 0, model: null, methods: new Set(), groups: new Set(), sort: null };
+
+const panel = () => content.panels[state.panel];
+const target = () => panel().targets[state.place];
+/** Variants of the present panel in the order of the tables, the original model first. */
+const variants = () => Object.keys(content.variants).filter((name) => name in panel().models);
+const altered = () => variants().filter((name) => name !== ORIGINAL);
+
+function change(what) {
+  Object.assign(state, what);
+  for (const listen of listeners) listen(Object.keys(what));
+}
+
+/** Call `draw` now and whenever one of these choices changes. */
+function follow(names, draw) {
+  listeners.push((changed) => { if (changed.some((name) => names.includes(name))) draw(); });
+  draw();
+}
+
+/** The rate of a column of a model at the chosen place: the same division of whole numbers as in Python. */
+function rateOf(model, key, place = state.place) {
+  const rates = panel().models[model].rates[key];
+  if (!rates || rates.accepted[place] === null || !rates.count) return null;
+  const accepted = rates.accepted[place];
+  return { value: accepted / rates.count, accepted, count: rates.count, low: rates.low[place], high: rates.high[place] };
+}
+
+/** The threshold of a model for a task and calibration set, such as "1:1 D". */
+function thresholdOf(model, where = "1:1 D", place = state.place) {
+  const found = panel().models[model].thresholds[where];
+  return found ? found.threshold[place] : null;
+}

@@ -1,0 +1,42 @@
+// Numbers and elements.
+const fraction = (value, digits = 3) => (value === null || Number.isNaN(value) ? "–" : value.toFixed(digits));
+const counted = (number) => number.toLocaleString("en-US");
+
+/** 0.0001 as "1 in 10,000". */
+function oneIn(share) {
+  const number = 1 / share;
+  return `1 in ${counted(number < 100 ? Math.round(number * 10) / 10 : Math.round(number))}`;
+}
+
+/** A rate with what it rests on, for a reader who points at it. */
+function explained(rate) {
+  const ends = rate.low === null ? "" : `, 95 %: ${fraction(rate.low)} to ${fraction(rate.high)}`;
+  return `${counted(rate.accepted)} of ${counted(rate.count)}${ends}`;
+}
+
+/** An element with properties and children; text is never taken for markup. */
+function element(name, properties = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(properties)) {
+    if (key.includes("-") || key === "role" || key === "colspan" || key === "scope") made.setAttribute(key, value);
+    else made[key] = value;
+  }
+  made.append(...children.filter((child) => child !== null));
+  return made;
+}
+
+const byId = (id) => document.getElementById(id);
+const titleOf = (variant) => content.variants[variant].title;
+function named(variant) {
+  const { title, name } = content.variants[variant];
+  return name ? `${title} · ${name}` : title;
+}
+const dark = () => document.documentElement.dataset.theme === "dark";
+const colourOf = (variant) => (dark() && content.variants[variant].dark) || content.variants[variant].colour;
+const ink = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+
+/** Fill a select; `chosen` is kept where it is still there. */
+function fill(select, options, chosen) {
+  select.replaceChildren(...options.map(([value, text]) => element("option", { value, textContent: text })));
+  select.value = options.some(([value]) => value === chosen) ? chosen : options.length ? options[0][0] : "";
+}
