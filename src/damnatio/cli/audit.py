@@ -1,4 +1,4 @@
-"""The verbs that work on finished runs: `recheck`, `findings` and `join`. None of them needs a model or an image."""
+"""The verbs that work on finished runs: `recheck`, `findings`, `join`, `compare`. None needs a model or an image."""
 
 import argparse
 import sys
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from damnatio.cli.arguments import Verbs, folder
+from damnatio.cli.showing import add_tables
 from damnatio.support.errors import DamnatioError, nearest
 
 if TYPE_CHECKING:
@@ -14,6 +15,11 @@ if TYPE_CHECKING:
     from damnatio.evaluation.rechecking import Original
     from damnatio.support.tables import Table
 
+COMPARE = """\
+Put finished runs side by side on one page. Runs of one name that differ in their seeds alone become one column, with
+mean and spread; every other one is compared with the first, with the interval of the difference. Runs of another
+protocol are shown and marked.
+"""
 LISTED = 20
 """rows that differ and are shown, for each model"""
 
@@ -47,7 +53,13 @@ def add(verbs: "Verbs[argparse.ArgumentParser]") -> None:
     run = "folders of runs; NAME=RUN names the experiment, and runs of one name are its seeds"
     several.add_argument("runs", nargs="+", metavar="RUN", help=run)
     several.add_argument("--out", type=folder, required=True, metavar="FOLDER", help="where `report/` is written")
+    add_tables(several)
     several.set_defaults(act=_join)
+    text = "put finished runs side by side on one page: seeds, backbones, data, versions"
+    beside = verbs.add_parser("compare", help=text, description=COMPARE)
+    beside.add_argument("runs", nargs="+", metavar="RUN", help=run)
+    beside.add_argument("--out", type=folder, required=True, metavar="FOLDER", help="where index.html is written")
+    beside.set_defaults(act=_compare_runs)
 
 
 def _recheck(options: argparse.Namespace) -> int:
@@ -208,7 +220,20 @@ def _join(options: argparse.Namespace) -> int:
 
     runs = gathered([_named(text) for text in options.runs])
     with Workspace(options.out, say=say) as workspace:
-        show_joined(list(runs.values()), join(runs, workspace))
+        show_joined(list(runs.values()), join(runs, workspace), options.tables)
+    return 0
+
+
+def _compare_runs(options: argparse.Namespace) -> int:
+    print(f"damnatio compare: {' '.join(options.runs)}", flush=True)
+    from damnatio.reporting.comparison import write_comparison
+    from damnatio.running.joint import gathered
+
+    runs = gathered([_named(text) for text in options.runs], beside=True)
+    options.out.mkdir(parents=True, exist_ok=True)
+    for line in write_comparison(options.out.resolve().name, list(runs.values()), options.out):
+        print(line)
+    print(f"Page: {options.out / 'index.html'}")
     return 0
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from damnatio.cli.arguments import Verbs, day, folder
-from damnatio.cli.showing import say, show_report
+from damnatio.cli.showing import add_tables, say, show_report
 
 if TYPE_CHECKING:
     from damnatio.erasure.request import Case
@@ -52,6 +52,7 @@ def add(verbs: "Verbs[argparse.ArgumentParser]") -> None:
         "--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="change one setting; may be repeated"
     )
     _add_case(verb)
+    add_tables(verb)
     verb.set_defaults(act=_erase, resumes=True)
 
 
@@ -133,7 +134,7 @@ def _erase(options: argparse.Namespace) -> int:
     )
     done = erase(request, say)
     if done.recipe is not None and done.report is not None:
-        show_report(done.recipe, done.report)
+        show_report(done.recipe, done.report, options.tables)
     for file in done.files:
         print(f"Altered model: {file}")
     print(f"Record: {done.page}")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from damnatio.cli.arguments import RECIPE, Verbs, add_recipe_options, folder, positive
-from damnatio.cli.showing import say, show_joined, show_report, speaks
+from damnatio.cli.showing import add_tables, say, show_joined, show_report, speaks
 
 if TYPE_CHECKING:
     from damnatio.pipeline import Pipeline
@@ -36,6 +36,7 @@ def add(verbs: "Verbs[argparse.ArgumentParser]") -> None:
         if verb == "run":
             run.add_argument("recipe", metavar="RECIPE", help=RECIPE)
         add_recipe_options(run)
+        add_tables(run)
         run.add_argument("--on", choices=("local", "gpus", "slurm"), default="local", help="where it runs (local)")
         run.add_argument("--slots", type=positive, metavar="N", help="with --on gpus: tasks at one time (one per GPU)")
         add_processes(run)
@@ -129,7 +130,7 @@ def _in_slots(options: argparse.Namespace, pipelines: "dict[str, Pipeline]", gra
     command = [sys.executable, "-m", "damnatio", *_task_words(options, walk.folder), *several]
     pool = Pool(graph, walk.folder, command, slots_of(options.slots, options.processes, say), say)
     pool.run()
-    _show(pipelines, walk.folder)
+    _show(options, walk.folder)
     if pool.failed:
         raise all_of(pool.failed)
     return 0
@@ -167,7 +168,7 @@ def run_here(options: argparse.Namespace) -> int:
         else:
             made = run_all(pipelines, graph, walk)
             if made and speaks():
-                _show(pipelines, walk.folder)
+                _show(options, walk.folder)
         walk.conclude()
     return 0
 
@@ -182,8 +183,8 @@ def _planned(options: argparse.Namespace, pipelines: "dict[str, Pipeline]", walk
     return graph
 
 
-def _show(pipelines: "dict[str, Pipeline]", run: Path) -> None:
-    """The tables of the report that was made."""
+def _show(options: argparse.Namespace, run: Path) -> None:
+    """The answer of the report that was made."""
     from damnatio.recipe.building import built
     from damnatio.running.joint import runs_in
     from damnatio.running.publishing import REPORT
@@ -191,9 +192,9 @@ def _show(pipelines: "dict[str, Pipeline]", run: Path) -> None:
 
     settings = section_of(manifest_of(run / REPORT), "settings")
     if "recipe" in settings:
-        show_report(built(settings["recipe"], run / REPORT), run / REPORT)
+        show_report(built(settings["recipe"], run / REPORT), run / REPORT, options.tables)
     elif settings:
-        show_joined(runs_in(run), run / REPORT)
+        show_joined(runs_in(run), run / REPORT, options.tables)
 
 
 def _status(options: argparse.Namespace) -> int:

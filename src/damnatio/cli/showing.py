@@ -2,11 +2,13 @@
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import argparse
+
     from rich.console import Console
 
     from damnatio.recipe.schema import Recipe
@@ -23,31 +25,45 @@ def say(line: str) -> None:
         print(line, flush=True)
 
 
-def show_joined(runs: "Sequence[Run]", folder: Path) -> None:
-    """The tables of a finished joined report, and where its page is."""
+def add_tables(verb: "argparse.ArgumentParser") -> None:
+    verb.add_argument("--tables", action="store_true", help="print the tables of rates and distances too")
+
+
+def show_joined(runs: "Sequence[Run]", folder: Path, tables: bool = False) -> None:
+    """The answer of a finished joined report, its tables if they are asked for, and where its page is."""
     from damnatio.reporting.joined import terminal_tables
 
-    console = _console()
-    _show(console, terminal_tables(runs, console.width), folder)
+    _show(folder, lambda width: terminal_tables(runs, width) if tables else [])
 
 
-def show_report(recipe: "Recipe", folder: Path) -> None:
-    """The tables of a finished report, and where its page is."""
+def show_report(recipe: "Recipe", folder: Path, tables: bool = False) -> None:
+    """The answer of a finished report, its tables if they are asked for, and where its page is."""
     from damnatio.reporting.report import terminal_tables
 
-    console = _console()
-    _show(console, terminal_tables(recipe, folder, console.width), folder)
+    _show(folder, lambda width: terminal_tables(recipe, folder, width) if tables else [])
 
 
-def _console() -> "Console":
+def _show(folder: Path, tables: "Callable[[int], Iterable[object]]") -> None:
     from rich.console import Console
 
-    return Console(width=None if sys.stdout.isatty() else 200)
+    from damnatio.reporting.page.comparing import read_content
 
-
-def _show(console: "Console", tables: Iterable[object], folder: Path) -> None:
-    console.print()
-    for table in tables:
+    console = Console(width=None if sys.stdout.isatty() else 200, markup=False, highlight=False)
+    tell(read_content(folder), console)
+    for table in tables(console.width):
         console.print(table)
         console.print()
     console.print(f"Page: {folder / 'index.html'}", soft_wrap=True)
+
+
+def tell(content: "Mapping[str, Any]", console: "Console | None" = None) -> None:
+    """The answer in words."""
+    from rich.console import Console
+
+    from damnatio.reporting.page.telling import told
+
+    console = console or Console(width=None if sys.stdout.isatty() else 200, markup=False, highlight=False)
+    console.print()
+    for line in told(dict(content), min(console.width, 120)):
+        console.print(line, soft_wrap=True)
+    console.print()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from damnatio.cli.arguments import RECIPE, Verbs, add_recipe_options, positive
 from damnatio.cli.runs import add_processes, as_group, in_run, run_here
-from damnatio.cli.showing import say
+from damnatio.cli.showing import add_tables, say, tell
 
 if TYPE_CHECKING:
     from damnatio.pipeline import Pipeline
@@ -50,6 +50,8 @@ def add(verbs: "Verbs[argparse.ArgumentParser]") -> None:
             stage.add_argument("recipe", nargs="?", default="demo", metavar="RECIPE", help=f"{RECIPE} (demo)")
         add_recipe_options(stage)
         add_processes(stage)
+        if name == "report":
+            add_tables(stage)
         stage.set_defaults(act=as_group(_act if name in work else run_here), work=work.get(name), resumes=True)
 
 
@@ -109,5 +111,12 @@ def _embed(pipeline: "Pipeline", options: argparse.Namespace) -> None:
 
 
 def _evaluate(pipeline: "Pipeline", options: argparse.Namespace) -> None:
-    for scale, variant in pipeline.models():
-        pipeline.evaluation(scale, variant)
+    from damnatio.reporting.drawing import Evaluated
+    from damnatio.reporting.report import answers_of
+    from damnatio.support.processes import is_main
+    from damnatio.workspace import Absent
+
+    found = {model: pipeline.evaluation(*model) for model in pipeline.models()}
+    made = [Evaluated(*model, output.path) for model, output in found.items() if not isinstance(output, Absent)]
+    if made and is_main():
+        tell(answers_of(pipeline.recipe, made))

@@ -10,10 +10,12 @@ and a replicate is then a product of two small matrices.
 """
 
 import math
-from collections.abc import Iterator
+import statistics
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import stdtrit
 
 from damnatio.metrics.verification import Scores, allowed_errors
 
@@ -153,3 +155,27 @@ def _chunks(replicates: int, entries: int) -> Iterator[slice]:
     step = max(1, _CHUNK // max(entries, 1))
     for start in range(0, replicates, step):
         yield slice(start, start + step)
+
+
+# --- differences ----------------------------------------------------------------------------------------------------
+
+Share = tuple[float, float, float]
+"""a share, and the ends of its interval"""
+
+
+def difference_of_shares(first: Share, second: Share) -> Share:
+    """The second share minus the first, of two independent samples, with the interval that follows from theirs (MOVER:
+    Zou and Donner, 2008; of Wilson's intervals it is Newcombe's)."""
+    (a, a_low, a_high), (b, b_low, b_high) = first, second
+    return b - a, b - a - math.hypot(b - b_low, a_high - a), b - a + math.hypot(b_high - b, a - a_low)
+
+
+def difference_of_means(first: Sequence[float], second: Sequence[float]) -> Share:
+    """The mean of the second sample minus that of the first, with Welch's interval. Each has two values or more."""
+    value = statistics.fmean(second) - statistics.fmean(first)
+    shares = [statistics.variance(sample) / len(sample) for sample in (first, second)]
+    if not sum(shares):
+        return value, value, value
+    freedom = sum(shares) ** 2 / sum(s**2 / (len(x) - 1) for s, x in zip(shares, (first, second), strict=True))
+    half = float(stdtrit(freedom, (1 + LEVEL) / 2)) * math.sqrt(sum(shares))
+    return value, value - half, value + half

@@ -1,4 +1,4 @@
-"""The answer of a report in words: is it forgotten, is everybody else known, can anyone tell, does the gallery stay valid.
+"""The answer of a report in words: who is forgotten, who is still known, can anyone tell, is the gallery still valid.
 
 Each answer is a sentence with its numbers, and a mark by the bounds below. They are the same for every method, data set
 and operating point, and were chosen before any result was marked by them.
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from damnatio.evaluation.measuring import ORIGINAL
 from damnatio.evaluation.protocol import AVERAGED
+from damnatio.metrics.verification import ENOUGH_ERRORS
 from damnatio.reporting.lookup import Quantity, Results
 from damnatio.reporting.ranges import Range, Rate
 
@@ -18,11 +19,11 @@ MARKS = (MET, PARTLY, NOT_MET, THIN)
 SIGNS = {MET: "✓", PARTLY: "~", NOT_MET: "✗", THIN: "?"}
 
 LINKED, STILL_LINKED = 0.10, 0.50
-"""Forgotten: the upper end of the interval of the linked share is at most the first. Partly: at most the second share of
-what it was under the original model."""
+"""Forgotten: the upper end of the interval of the linked share is at most the first. Partly: at most the second share
+of what it was under the original model."""
 LOST, LOST_MUCH = 0.005, 0.02
-"""Others are still known, or the gallery still valid: the recognition rate fell by at most the first. Partly: by at most
-the second."""
+"""Others are still known, or the gallery still valid: the recognition rate fell by at most the first. Partly: by at
+most the second."""
 MOVED, MOVED_MUCH = 0.015, 0.05
 """Nobody can tell: the footprint, which is how far the scores of others moved, is at most the first. Partly: the
 second."""
@@ -49,28 +50,30 @@ HEADINGS = {
 }
 MEANINGS = {
     "Are they forgotten?": (
-        f"met: with 95 % certainty at most {LINKED:.0%} of the comparisons of a forgotten person still link; partly: at "
-        f"most {STILL_LINKED:.0%} of those that linked before; not met: more. New photographs count by the worse of two "
-        "new ones, and a new one with a used one."
+        f"met: with 95 % certainty at most {LINKED:.0%} of the comparisons of a forgotten person still link; partly: "
+        f"at most {STILL_LINKED:.0%} of those that linked before; not met: more. New photographs count by the worse "
+        "of two: both new, and a new one with a used one."
     ),
     "Is everybody else still known?": (
-        f"met: people whom neither training nor forgetting saw (test) and those of the training (retained) are recognised at "
-        f"most {LOST:.1%} less often than before; partly: at most {LOST_MUCH:.0%}; not met: more. The worse of both counts."
+        "met: people whom neither training nor forgetting saw (test) and people of the training (retained) are "
+        f"recognised at most {LOST:.1%} less often than before; partly: at most {LOST_MUCH:.0%}; not met: more. The "
+        "worse of both counts."
     ),
     "Can anyone tell?": (
-        f"met: the scores of other people moved by at most {MOVED:g} (footprint), those of the forgotten lie at most {APART:g} "
-        f"from the scores of strangers, and two different forgotten people match at most {CONFUSED:g} times as often as "
-        f"strangers may; partly: {MOVED_MUCH:g}, {FAR_APART:g} and {CONFUSED_MUCH:g}; not met: more. The worst of the three counts."
+        f"met: the scores of other people moved by at most {MOVED:g} (footprint), those of the forgotten lie at most "
+        f"{APART:g} from the scores of strangers, and two different forgotten people match at most {CONFUSED:g} times "
+        f"as often as strangers may; partly: {MOVED_MUCH:g}, {FAR_APART:g} and {CONFUSED_MUCH:g}; not met: more. The "
+        "worst of the three counts."
     ),
     "Is the gallery still valid?": (
-        "met: templates enrolled with the original model are matched by new photographs under the altered model at most "
-        f"{LOST:.1%} less often, at the original model's threshold; partly: at most {LOST_MUCH:.0%}; not met: enrol everybody "
-        "again. Measured at the operating points of the recipe alone."
+        "met: templates enrolled with the original model are matched by new photographs under the altered model at "
+        f"most {LOST:.1%} less often, at the original model's threshold; partly: at most {LOST_MUCH:.0%}; not met: "
+        "enrol everybody again. Measured at the operating points of the recipe alone."
     ),
 }
 DATA = (
-    f"too little data: fewer than {FEW_PEOPLE} people, no comparison at all, or a threshold that rests on fewer than ten "
-    "false matches of the development set."
+    f"too little data: fewer than {FEW_PEOPLE} people, no comparison at all, or a threshold that rests on fewer than "
+    f"{ENOUGH_ERRORS} false matches of the development set."
 )
 
 
@@ -143,7 +146,8 @@ class Model:
         test, retained = self._both("TMR", "T", target), self._both("TMR", "R", target)
         text = (
             f"Strangers to the training (test people) are recognised in {_share(test[1], 'comparisons')}, before in "
-            f"{_only(test[0])}; people of the training (retained) in {_only(retained[1])}, before in {_only(retained[0])}."
+            f"{_only(test[0])}; people of the training (retained) in {_only(retained[1])}, before in "
+            f"{_only(retained[0])}."
         )
         return Answer("others", worst([_kept(test), _kept(retained)]), text)
 
@@ -153,8 +157,9 @@ class Model:
         confused = self.after.at("FMR", "FtrxFtr", target)
         times = confused.value / target
         text = (
-            f"The scores of other people moved by {_number(moved)} (footprint); those of the forgotten lie {_number(apart)} "
-            f"from the scores of strangers (W1; before {_number(was)}); two different forgotten people match in "
+            f"The scores of other people moved by {_number(moved)} (footprint); those of the forgotten lie "
+            f"{_number(apart)} from the scores of strangers (W1; before {_number(was)}); two different forgotten people "
+            "match in "
             f"{_share(confused, 'pairs')}, where {_percent(target)} is allowed."
         )
         marks = [_within(moved, MOVED, MOVED_MUCH), _within(apart, APART, FAR_APART)]
@@ -170,7 +175,8 @@ class Model:
         low_high = "" if math.isnan(now.low) else f" ({_span(now.low, now.high)})"
         text = (
             f"New photographs match templates enrolled before in {_percent(now.value)} of {now.count:,} comparisons"
-            f"{low_high}, before in {_percent(was.value)}, at the original model's threshold for {_percent(point)} false matches."
+            f"{low_high}, before in {_percent(was.value)}, at the original model's threshold for {_percent(point)} false "
+            "matches."
         )
         return Answer("gallery", _within(was.value - now.value, LOST, LOST_MUCH), text)
 

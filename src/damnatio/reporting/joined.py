@@ -12,23 +12,26 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from damnatio import __version__
 from damnatio.evaluation.measuring import ORIGINAL
+from damnatio.recipe.protocols import other_protocol, other_settings
 from damnatio.recipe.schema import Recipe
 from damnatio.reporting import against_paper, cost, layouts, trade_off
 from damnatio.reporting.findings import judging
 from damnatio.reporting.findings.claims import Finding
 from damnatio.reporting.findings.evidence import Evidence
 from damnatio.reporting.grids import Grid
+from damnatio.reporting.illustrations import Illustration
 from damnatio.reporting.joined_figures import rates_by_group
 from damnatio.reporting.layouts import Panel
 from damnatio.reporting.looks import in_order
 from damnatio.reporting.lookup import Averaged, Results
-from damnatio.reporting.illustrations import Illustration, embedded
-from damnatio.reporting.report import RESULTS, WARNINGS, headings, read_report, write_grids
+from damnatio.reporting.page import comparing
+from damnatio.reporting.page.comparing import Side, read_content, titles_of
+from damnatio.reporting.page.writing import Page, write_page
+from damnatio.reporting.report import RESULTS, WARNINGS, headings, once_each, read_report, write_grids
 from damnatio.support.errors import DamnatioError
 from damnatio.support.files import write_atomically
-from damnatio.support.manifests import checked
+from damnatio.support.manifests import checked, manifest_of
 from damnatio.support.tables import Table
 
 
@@ -78,21 +81,28 @@ def write_joined(name: str, runs: Sequence[Run], folder: Path) -> None:
     against_paper.compare(evidence_of(runs), found).write(folder)
     for run in runs:
         shutil.copyfile(checked(run.folder / "index.html"), folder / run.page)
-    page = template("joined.html").render(
-        name=name,
-        experiments=[_described(experiment, its) for experiment, its in _by_experiment(runs).items()],
-        warnings=once_each(warnings),
-        grids=grids,
-        figures=[
-            embedded(Illustration(trade_off.NAME, "What forgetting costs", f"{trade_off.CAPTION}{bars}"), folder),
-            embedded(Illustration("rates-by-group", "Rates of each group", f"{BY_GROUP}{bars}"), folder),
-        ],
-        findings=found,
-        explanation=judging.EXPLANATION,
-        marks=judging.MARKS,
-        version=__version__,
+    sides = sides_of(runs)
+    titles, names = titles_of(sides)
+    write_page(
+        Page(
+            title=name,
+            lead=f"{len(runs)} runs of one protocol side by side.",
+            panels=comparing.panels_of(sides),
+            titles=titles,
+            names=names,
+            facts=[(_described(run), f"key {manifest_of(run.folder).get('key', 'unknown')}") for run in runs],
+            warnings=once_each(warnings),
+            grids=grids,
+            findings=found,
+            illustrations=[
+                Illustration(trade_off.NAME, "What forgetting costs", f"{trade_off.CAPTION}{bars}"),
+                Illustration("rates-by-group", "Rates of each group", f"{BY_GROUP}{bars}"),
+            ],
+            compared=comparing.compared(sides) if len(runs) > 1 else None,
+            links=[(run.page, _described(run)) for run in runs],
+        ),
+        folder,
     )
-    write_atomically(folder / "index.html", page)
 
 
 BY_GROUP = "R and T shall stay where f* is; the forget groups shall fall."
@@ -206,13 +216,35 @@ def _seeds(runs: Sequence[Run]) -> list[int]:
     return list(dict.fromkeys(run.seed for run in runs))
 
 
-def _described(name: str, runs: Sequence[Run]) -> dict[str, Any]:
-    """An experiment as the page lists it."""
-    recipe = runs[0].recipe
-    return {
-        "name": name or recipe.model.backbone,
-        "backbone": recipe.model.backbone,
-        "scales": ", ".join(recipe.forget.scales),
-        "methods": ", ".join(recipe.forget.methods),
-        "pages": [(run.page, f"seed {run.seed}") for run in runs],
-    }
+def _described(run: Run) -> str:
+    """A run as the page names it."""
+    return f"{run.experiment or run.recipe.model.backbone}, seed {run.seed}"
+
+
+def sides_of(runs: Sequence[Run]) -> list[Side]:
+    """One side per experiment; runs of one experiment that differ in more than their seeds are sides of their own."""
+    groups: list[list[Run]] = []
+    for run in runs:
+        mine = next((group for group in groups if _is_seed_of(group, run)), None)
+        if mine is None:
+            groups.append([run])
+        else:
+            mine.append(run)
+    names = [group[0].experiment or group[0].recipe.name for group in groups]
+    return [
+        Side(
+            f"{name} ({place + 1})" if names.count(name) > 1 else name,
+            [read_content(run.folder) for run in group],
+            str(other_protocol(groups[0][0].recipe, group[0].recipe) or ""),
+        )
+        for place, (name, group) in enumerate(zip(names, groups, strict=True))
+    ]
+
+
+def _is_seed_of(group: Sequence[Run], run: Run) -> bool:
+    """Whether a run is a further seed of these."""
+    return (
+        run.experiment == group[0].experiment
+        and all(run.seed != other.seed for other in group)
+        and other_settings(group[0].recipe, run.recipe) is None
+    )

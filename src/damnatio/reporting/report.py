@@ -25,7 +25,7 @@ from damnatio.reporting.latex import document, latex
 from damnatio.reporting.looks import in_order
 from damnatio.reporting.lookup import Results
 from damnatio.reporting.page.content import panel_of
-from damnatio.reporting.page.writing import Page, write_page
+from damnatio.reporting.page.writing import Page, content_of, write_page
 from damnatio.support.errors import DamnatioError
 from damnatio.support.files import write_atomically
 from damnatio.support.manifests import checked, manifest_of, section_of
@@ -79,6 +79,15 @@ def write_report(
         ),
         folder,
     )
+
+
+def answers_of(recipe: Recipe, evaluated: Sequence[Evaluated]) -> dict[str, Any]:
+    """The content of a page on these evaluations, for whoever wants its answers alone."""
+    results, warnings = long_results(recipe.model.backbone, evaluated)
+    known = Results(results, warnings, headings(recipe))
+    points = recipe.evaluate.operating_points
+    panels = [panel_of(scale, evaluated, known, points, scale) for scale in _scales(evaluated)]
+    return content_of(Page(recipe.name, _lead(recipe), panels, known.titles, _names(recipe), facts=()))
 
 
 def _scales(evaluated: Sequence[Evaluated]) -> list[str]:

@@ -46,16 +46,17 @@ def join_experiments(pipelines: Mapping[str, Pipeline]) -> Path:
         return _publish(workspace, title, "experiments", runs)
 
 
-def gathered(named: Sequence[tuple[str, Path]]) -> "dict[str, Run]":
+def gathered(named: Sequence[tuple[str, Path]], *, beside: bool = False) -> "dict[str, Run]":
     """The finished runs in these folders, by the folder of their report. Each folder comes with the name of its
-    experiment; an empty one stands for the folder's own. Runs whose numbers cannot stand side by side are refused."""
+    experiment; an empty one stands for the folder's own. Runs whose numbers cannot stand in one table are refused,
+    unless they only stand `beside` each other."""
     runs: dict[str, Run] = {}
     for name, place in named:
         for inner, folder in reports_of(place).items():
             own = without_seed(inner, _seed(folder))
             of_run = name or ("" if own and len(named) == 1 else without_seed(place.resolve().name, _seed(folder)))
             runs[str(folder)] = _run(folder, "-".join(part for part in (of_run, own) if part))
-    for (one, first), (other, second) in combinations(runs.items(), 2):
+    for (one, first), (other, second) in combinations(runs.items(), 2) if not beside else ():
         _check(one, first, other, second)
     return runs
 

@@ -6,7 +6,7 @@ function drawMarks() {
   const head = element("tr", {}, element("th", { scope: "col", textContent: "method" }), ...keys.map((key) => element("th", { scope: "col", textContent: short[key] })));
   const rows = altered().map((variant) => {
     const marks = panel().models[variant].answers[state.place];
-    const choose = element("button", { type: "button", textContent: named(variant), onclick: () => change({ model: variant }) });
+    const choose = element("button", { type: "button", onclick: () => change({ model: variant }) }, ...namedParts(variant));
     return element("tr", { className: variant === state.model ? "chosen" : "" },
       element("td", {}, choose),
       ...marks.map(([mark]) => element("td", {}, element("span", { className: "mark", "data-mark": mark, textContent: `${content.signs[content.marks[mark]]} ${content.marks[mark]}` }))));

@@ -9,7 +9,7 @@ function chartIn(id) {
 
 const axis = (name, more = {}) => ({
   name, nameLocation: "middle", nameGap: 30, nameTextStyle: { color: ink("soft") },
-  axisLabel: { color: ink("soft"), hideOverlap: true }, axisLine: { lineStyle: { color: ink("soft") } },
+  axisLabel: { color: ink("soft"), hideOverlap: true }, axisLine: { onZero: false, lineStyle: { color: ink("soft") } },
   splitLine: { lineStyle: { color: ink("line") } }, ...more,
 });
 const common = () => ({

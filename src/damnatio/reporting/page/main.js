@@ -51,6 +51,7 @@ function start() {
   startPlane();
   startCharts();
   startTables();
+  startCompared();
   const fit = () => charts.forEach((chart) => chart.resize());
   addEventListener("resize", fit);
   addEventListener("beforeprint", () => { setTheme("light"); fit(); });

@@ -19,7 +19,7 @@ function drawRates() {
     heading("threshold", "τ", "threshold", state.sort, choose("threshold")),
     ...keys.map((key) => heading(content.columns[key].heading, content.columns[key].symbol, key, state.sort, choose(key))));
   const rows = shown.map((name) => element("tr", { "data-variant": name },
-    element("td", {}, element("span", { className: "swatch", style: `background:${colourOf(name)}` }), named(name)),
+    element("td", {}, element("span", { className: "swatch", style: `background:${colourOf(name)}` }), ...namedParts(name)),
     element("td", { textContent: fraction(thresholdOf(name)) }),
     ...keys.map((key) => {
       const rate = rateOf(name, key);
@@ -41,7 +41,7 @@ function drawPeople() {
   const tau = thresholdOf(name);
   const unlinked = rateOf(name, "weakly_forgotten F");
   byId("people-count").textContent = unlinked
-    ? `${counted(unlinked.accepted)} of ${counted(unlinked.count)} people have no pair of photographs that still links (threshold ${fraction(tau)}).${unlinked.count > model.forgotten.length ? ` The ${model.forgotten.length} worst are listed.` : ""}`
+    ? `${counted(unlinked.accepted)} of ${counted(unlinked.count)} people have no pair of photographs that still links (threshold ${fraction(tau)}).${unlinked.count > model.forgotten.length && model.forgotten.length ? ` The ${model.forgotten.length} worst are listed.` : ""}`
     : "";
   const best = (row) => row.filter(Boolean).reduce((a, b) => (b[1] > a[1] ? b : a));
   const linked = (score) => element("span", { className: "mark", "data-mark": score >= tau ? 2 : 0, textContent: score >= tau ? "✗ links" : "✓ no link" });

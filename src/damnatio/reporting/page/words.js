@@ -31,6 +31,8 @@ function named(variant) {
   const { title, name } = content.variants[variant];
   return name ? `${title} · ${name}` : title;
 }
+/** The same with the plain name apart, which a narrow screen leaves out. */
+const namedParts = (variant) => [titleOf(variant), element("span", { className: "plain", textContent: content.variants[variant].name ? ` · ${content.variants[variant].name}` : "" })];
 const dark = () => document.documentElement.dataset.theme === "dark";
 const colourOf = (variant) => (dark() && content.variants[variant].dark) || content.variants[variant].colour;
 const ink = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();

@@ -19,7 +19,7 @@ from damnatio.reporting.page.content import BINS, Json
 from damnatio.reporting.page.words import COLUMNS, SCORES, SYMBOLS
 from damnatio.support.files import write_atomically
 
-SCRIPTS = ("state", "words", "answer", "plane", "charts", "tables", "main")
+SCRIPTS = ("state", "words", "answer", "plane", "charts", "tables", "compare", "main")
 DATA = "page.json"
 """the file beside the page that holds its content, for `damnatio compare`"""
 
@@ -43,6 +43,10 @@ class Page:
     findings: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     """by title; one without a title for a single run"""
     illustrations: Sequence[Illustration] = ()
+    compared: Json | None = None
+    """several runs side by side (`comparing.compared`)"""
+    links: Sequence[tuple[str, str]] = ()
+    """other pages: address and title"""
     notes: Sequence[str] = ()
     """what a reader has to know before the numbers, such as protocols that differ"""
 
@@ -99,6 +103,7 @@ def content_of(page: Page) -> Json:
         "marks": list(answers.MARKS),
         "signs": answers.SIGNS,
         "panels": list(page.panels),
+        "compared": page.compared,
     }
 
 

@@ -1,0 +1,49 @@
+"""The answer of a page for a terminal: the sentences of one method, and the marks of all."""
+
+import textwrap
+from collections.abc import Iterator
+
+from damnatio.reporting.answers import HEADINGS, MARKS, QUESTIONS, SIGNS
+from damnatio.reporting.page.content import Json
+
+SHORT = ("used", "new", "avg.", "others", "tell", "gallery")
+"""headings of the marks, in the order of the questions"""
+
+
+def told(content: Json, width: int) -> list[str]:
+    """All lines, at the rate of false matches that the page shows first."""
+    return [line for panel in content["panels"] for line in _panel(content, panel, width)]
+
+
+def _panel(content: Json, panel: Json, width: int) -> Iterator[str]:
+    place = panel["first"]
+    target = panel["targets"][place]
+    yield f"{content['title']}, {panel['title']}: at a false match rate of {target:g}, 1 in {1 / target:,.0f}"
+    chosen = panel["recommended"][place]
+    if chosen is None:
+        yield "  No method was evaluated: there is nothing to say but of the original model."
+        return
+    variant, why = chosen
+    others = [name for name, model in panel["models"].items() if "answers" in model and name != variant]
+    lead = "recommended: " if others else ""
+    yield from _wrapped(f"{lead}{_named(content, variant)}. {why}", width, "  ")
+    answers = dict(zip(QUESTIONS, panel["models"][variant]["answers"][place], strict=True))
+    for heading, keys in HEADINGS.items():
+        yield f"  {heading}"
+        for key in keys:
+            mark, text = answers[key]
+            yield from _wrapped(f"{SIGNS[MARKS[mark]]} {MARKS[mark]}: {text}", width, "    ")
+    if others:
+        yield f"  {'the others':<28} {' '.join(f'{title:<7}' for title in SHORT)}".rstrip()
+        for name in others:
+            marks = [SIGNS[MARKS[mark]] for mark, _ in panel["models"][name]["answers"][place]]
+            yield f"  {_named(content, name)[:28]:<28} {' '.join(f'{mark:<7}' for mark in marks)}".rstrip()
+
+
+def _wrapped(text: str, width: int, indent: str) -> list[str]:
+    return textwrap.wrap(text, max(40, width), initial_indent=indent, subsequent_indent=f"{indent}  ")
+
+
+def _named(content: Json, variant: str) -> str:
+    known = content["variants"][variant]
+    return f"{known['title']}, {known['name']}" if known.get("name") else str(known["title"])
