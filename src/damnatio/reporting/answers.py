@@ -119,8 +119,8 @@ class Model:
     def _new(self, target: float) -> Answer:
         new, mixed = self._both("TMR", "Fev-Fev", target), self._both("TMR", "Ftr-Fev", target)
         text = (
-            f"Two new photographs link in {_share(new[1], 'pairs')}, a new and a used one in {_share(mixed[1], 'pairs')}; "
-            f"before, in {_only(new[0])} and {_only(mixed[0])}."
+            f"Two new photographs link in {_share(new[1], 'pairs')}, a new and a used one in "
+            f"{_share(mixed[1], 'pairs')}; before, in {_only(new[0])} and {_only(mixed[0])}."
         )
         return Answer("new", self._linked([new, mixed]), text)
 
@@ -158,9 +158,8 @@ class Model:
         times = confused.value / target
         text = (
             f"The scores of other people moved by {_number(moved)} (footprint); those of the forgotten lie "
-            f"{_number(apart)} from the scores of strangers (W1; before {_number(was)}); two different forgotten people "
-            "match in "
-            f"{_share(confused, 'pairs')}, where {_percent(target)} is allowed."
+            f"{_number(apart)} from the scores of strangers (W1; before {_number(was)}); two different forgotten "
+            f"people match in {_share(confused, 'pairs')}, where {_percent(target)} is allowed."
         )
         marks = [_within(moved, MOVED, MOVED_MUCH), _within(apart, APART, FAR_APART)]
         marks.append(THIN if confused.thin else _within(times, CONFUSED, CONFUSED_MUCH))
@@ -175,8 +174,8 @@ class Model:
         low_high = "" if math.isnan(now.low) else f" ({_span(now.low, now.high)})"
         text = (
             f"New photographs match templates enrolled before in {_percent(now.value)} of {now.count:,} comparisons"
-            f"{low_high}, before in {_percent(was.value)}, at the original model's threshold for {_percent(point)} false "
-            "matches."
+            f"{low_high}, before in {_percent(was.value)}, at the original model's threshold for {_percent(point)} "
+            "false matches."
         )
         return Answer("gallery", _within(was.value - now.value, LOST, LOST_MUCH), text)
 

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -101,10 +100,13 @@ def _lead(recipe: Recipe) -> str:
 
 
 def _names(recipe: Recipe) -> dict[str, str]:
-    """The plain name of each variant's method: the beginning of its description, `Orthonormal frame`."""
-    kinds = {variant: METHODS.get(method_settings(recipe, variant).method) for variant in recipe.forget.methods}
-    found = {variant: re.split(r"[(:.,;]", kind.__doc__ or "")[0].strip() for variant, kind in kinds.items()}
-    return {ORIGINAL: "original model", **{variant: name[:1].lower() + name[1:] for variant, name in found.items()}}
+    """The plain name of each variant's method, that of its file: `orthonormal frame`."""
+    names = {ORIGINAL: "original model"}
+    for variant in recipe.forget.methods:
+        method = METHODS.get(method_settings(recipe, variant).method)
+        words = method.__module__.rpartition(".")[2].replace("_", " ")
+        names[variant] = "" if words == variant.lower() else words
+    return names
 
 
 def _facts(recipe: Recipe, evaluated: Sequence[Evaluated]) -> list[tuple[str, str]]:
