@@ -35,8 +35,7 @@ def compare(work: Path, rounds: int, program: str | None, keep: bool) -> None:
     files = {peer.name: browser.write_page(work, peer.page, *bundles[peer], drawn) for peer in peers.PEERS}
     upkeeps = {package: peers.upkeep(package, work) for peer in peers.PEERS for package in peer.packages}
     seen = {name: browser.Seen() for name in files}
-    with browser.tabs(found, list(files)) as pages:
-        version = f"{Path(found).name} {pages[peers.OURS.name].context.browser.version}"  # type: ignore[union-attr]
+    with browser.tabs(found, list(files)) as (version, pages):
         for number in range(rounds):
             for name in turned(list(files), number):
                 browser.measure(pages[name], files[name], drawn, seen[name])
@@ -44,7 +43,7 @@ def compare(work: Path, rounds: int, program: str | None, keep: bool) -> None:
                 print(f"{number + 1}  {name:<31} {times}", flush=True)
         for name, page in pages.items():
             browser.look(page, files[name], drawn, seen[name], work)
-    settings = {"rounds": rounds, "browser": version, "load": round(os.getloadavg()[0], 1)}
+    settings = {"rounds": rounds, "browser": f"{Path(found).name} {version}", "load": round(os.getloadavg()[0], 1)}
     text = tables.table(seen, sizes, upkeeps, settings)
     print(f"\n{text}")
     if keep:

@@ -67,8 +67,8 @@ def write_page(folder: Path, name: str, script: str, style: str, data: Data) -> 
 
 
 @contextmanager
-def tabs(program: str, names: list[str]) -> Iterator[dict[str, "Page"]]:
-    """One browser with a tab for each name. A page that fails or asks the network for anything is an error."""
+def tabs(program: str, names: list[str]) -> Iterator[tuple[str, dict[str, "Page"]]]:
+    """The version of one browser, and a tab of it for each name. A page that fails or asks the network is an error."""
     try:
         from playwright.sync_api import sync_playwright
     except ImportError as missing:
@@ -82,7 +82,7 @@ def tabs(program: str, names: list[str]) -> Iterator[dict[str, "Page"]]:
                 "weberror", lambda error: problems.append(f"{error.page.url if error.page else ''}: {error.error}")
             )
             context.on("request", lambda asked: None if asked.url.startswith("file:") else problems.append(asked.url))
-            yield {name: context.new_page() for name in names}
+            yield browser.version, {name: context.new_page() for name in names}
             if problems:
                 raise DamnatioError(f"A page failed or asked the network for something: {'; '.join(problems)}")
         finally:

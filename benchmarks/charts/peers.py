@@ -1,4 +1,4 @@
-"""The charting libraries: fetched from npm into a scratch folder and bundled with their pages; what npm says of them."""
+"""The charting libraries: fetched from npm into a scratch folder, bundled with their pages; what npm says of them."""
 
 import json
 import os

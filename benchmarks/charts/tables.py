@@ -49,10 +49,10 @@ def table(
             *map(_row, numbers),
             "",
             f"Times are ratios to {OURS.name}: the median of {settings['rounds']} rounds, all libraries in turn in "
-            f"tabs of one {settings['browser']}. {METHODS} methods x {GROUPS} groups = {METHODS * GROUPS} lines of {POINTS} "
-            f"points on a logarithmic axis down to {LOWEST:g}, and {PEOPLE} points. First drawing: from the start of "
-            "the library's script to the first picture of both charts. Threshold, toggle, zoom: until the next picture "
-            f"is painted. Animation: per picture. {OURS.name} itself took, in milliseconds: {milliseconds}.",
+            f"tabs of one {settings['browser']}. {METHODS} methods x {GROUPS} groups = {METHODS * GROUPS} lines of "
+            f"{POINTS} points on a logarithmic axis down to {LOWEST:g}, and {PEOPLE} points. First drawing: from the "
+            "start of the library's script to the first picture of both charts. Threshold, toggle, zoom: until the "
+            f"next picture is painted. Animation: per picture. {OURS.name} itself took, in milliseconds: {milliseconds}.",
             "",
             *map(_row, properties),
             "",

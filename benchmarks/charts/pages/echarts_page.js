@@ -14,10 +14,10 @@ export const show = (init, renderer, over = false) => {
         animation: false,
         aria: { enabled: true },
         grid: { left: 60, right: 20, top: 40, bottom: 80 },
-        legend: { type: "scroll" },
+        legend: { type: "scroll", top: 0 },
         tooltip: { trigger: "axis", formatter: (rows) => rows.slice(0, 8).map(told).join("<br>") },
         xAxis: { type: "value", min: data.x[0], max: data.x.at(-1) },
-        yAxis: { type: "log", min: 1e-6, max: 1 },
+        yAxis: { type: "log", min: 1e-6, max: 1, axisLine: { onZero: false } },
         dataZoom: [{ type: "inside" }, { type: "slider" }],
         series: [
           ...data.names.map((name, i) => ({
