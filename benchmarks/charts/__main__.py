@@ -35,6 +35,7 @@ def compare(work: Path, rounds: int, program: str | None, keep: bool) -> None:
     files = {peer.name: browser.write_page(work, peer.page, *bundles[peer], drawn) for peer in peers.PEERS}
     upkeeps = {package: peers.upkeep(package, work) for peer in peers.PEERS for package in peer.packages}
     seen = {name: browser.Seen() for name in files}
+    load = round(os.getloadavg()[0], 1)  # before the browser adds its own
     with browser.tabs(found, list(files)) as (version, pages):
         for number in range(rounds):
             for name in turned(list(files), number):
@@ -43,7 +44,7 @@ def compare(work: Path, rounds: int, program: str | None, keep: bool) -> None:
                 print(f"{number + 1}  {name:<31} {times}", flush=True)
         for name, page in pages.items():
             browser.look(page, files[name], drawn, seen[name], work)
-    settings = {"rounds": rounds, "browser": f"{Path(found).name} {version}", "load": round(os.getloadavg()[0], 1)}
+    settings = {"rounds": rounds, "browser": f"{Path(found).name} {version}", "load": load}
     text = tables.table(seen, sizes, upkeeps, settings)
     print(f"\n{text}")
     if keep:
@@ -57,7 +58,7 @@ def main(words: list[str] | None = None) -> int:
     from damnatio.support.errors import DamnatioError
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5, help="of all libraries in turn (5)")
+    parser.add_argument("--rounds", type=int, default=7, help="of all libraries in turn (7)")
     parser.add_argument("--work", type=Path, default=ROOT / "runs/bench-charts", help="libraries, pages and pictures")
     parser.add_argument("--chromium", help="the browser's program")
     parser.add_argument("--try", dest="trial", action="store_true", help="print the table, write nothing to results/")

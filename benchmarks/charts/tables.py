@@ -1,5 +1,6 @@
 """The table of the comparison."""
 
+import os
 from collections.abc import Mapping
 
 from charts.browser import ACTIONS, Seen
@@ -49,18 +50,20 @@ def table(
             *map(_row, numbers),
             "",
             f"Times are ratios to {OURS.name}: the median of {settings['rounds']} rounds, all libraries in turn in "
-            f"tabs of one {settings['browser']}. {METHODS} methods x {GROUPS} groups = {METHODS * GROUPS} lines of "
-            f"{POINTS} points on a logarithmic axis down to {LOWEST:g}, and {PEOPLE} points. First drawing: from the "
-            "start of the library's script to the first picture of both charts. Threshold, toggle, zoom: until the "
-            f"next picture is painted. Animation: per picture. {OURS.name} itself took, in milliseconds: {milliseconds}.",
+            f"tabs of one {settings['browser']}, on {os.cpu_count()} cores under a load of {settings['load']}. "
+            f"{METHODS} methods x {GROUPS} groups = {METHODS * GROUPS} lines of {POINTS} points on a logarithmic axis "
+            f"down to {LOWEST:g}, and {PEOPLE} points. First drawing: from the start of the library's script to the "
+            "first picture of both charts. Threshold, toggle, zoom: until the next picture is painted. Animation: per "
+            f"picture. {OURS.name} itself took, in milliseconds: {milliseconds}. The first two rows differ in the "
+            "threshold only: by how much they differ elsewhere is noise.",
             "",
             *map(_row, properties),
             "",
-            "Out by: the newest version was published on that day or before. Releases: at most so many since "
-            f"{COUNTED_SINCE}, without trial versions and plugins. The next five were looked for in the page: a reply "
-            "to the mouse, points seen on their way, a description of the chart for screen readers, anything in the "
-            "chart that the tabulator key reaches, a PDF of lines without a picture in it. By hand: what our page had "
-            "to write itself, animation included.",
+            "Out by: the newest version was published on that day or before (a mirror of npm dates a version by the "
+            f"day on which it first held it). Releases: at most so many since {COUNTED_SINCE}, without trial versions "
+            "and plugins. The next five were looked for in the page: a reply to the mouse, points seen on their way, a "
+            "description of the chart for screen readers, anything in the chart that the tabulator key reaches, a PDF "
+            "of lines without a picture in it. By hand: what our page had to write itself, animation included.",
             "",
         ]
     )
