@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 RUN := $(VENV)/bin
 SECONDS ?= 60
 
-.PHONY: demo demo-erasure test test-unit test-cli test-fast test-lowest test-insightface test-galleries fuzz test-processors check format results reproduce open-questions bench-frames bench-clusters bench-faces bench-eval bench-paper-eval bench-gate bench-peers contest contest-lfw bench-train rehearse plans charts-asset test-slurm chaos clean
+.PHONY: demo demo-erasure test test-unit test-cli test-fast test-lowest test-insightface test-galleries fuzz test-processors check format results reproduce open-questions bench-frames bench-clusters bench-faces bench-eval bench-paper-eval bench-gate bench-charts bench-peers contest contest-lfw bench-train rehearse plans charts-asset test-slurm chaos clean
 
 demo: $(READY)  ## the whole experiment on rendered faces: runs/demo/report/index.html
 	$(RUN)/damnatio demo
@@ -113,6 +113,9 @@ bench-gate: $(READY)  ## the cost of a gate beside a MobileFaceNet, from 1 perso
 
 bench-train: $(READY)  ## a step of the training loop beside the bare network; wants an idle machine of two cores
 	$(RUN)/python benchmarks/training.py
+
+bench-charts: $(READY) bench-peers  ## charting libraries for the report's page, in headless Chromium; fetches them from npm: results/benchmarks/charts.md
+	$(RUN)/python benchmarks/charts
 
 contest: $(READY)  ## all methods on the demo under the same rules: results/contest; goes on where it was stopped
 	$(RUN)/python benchmarks/contest demo
