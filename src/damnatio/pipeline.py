@@ -272,6 +272,19 @@ class Pipeline:
         del keyed["embed_batch"]
         return self._stage("7-evaluate", f"{scale}-{variant}", keyed, inputs, build, shared=True)
 
+    def pictures(self) -> Output:
+        """The photographs of the page's map."""
+        faces, scales = self.faces(), self.recipe.forget.scales
+        inputs = {"faces": faces, **{scale: self.evaluation(scale, ORIGINAL) for scale in scales}}
+
+        def build(folder: Path) -> None:
+            from damnatio.evaluation.plane import FILE
+            from damnatio.reporting.pictures import write_pictures
+
+            write_pictures(self.images(faces), [inputs[scale].path / FILE for scale in scales], folder)
+
+        return self._stage("8-pictures", "map", {}, inputs, build)
+
     def models(self) -> list[tuple[str, str]]:
         """Scale and variant of f* and of the altered models."""
         forget = self.recipe.forget

@@ -192,6 +192,12 @@ class EvaluateSettings(Section):
         return sorted(set(points))
 
 
+class ReportSettings(Section):
+    pictures: bool = Field(
+        False, description="whether the page holds the photographs of its map, small: whoever has the file has them"
+    )
+
+
 class SlurmSettings(Section):
     """What `damnatio run --on slurm` asks for."""
 
@@ -234,6 +240,7 @@ class Recipe(Section):
     train: TrainSettings = TrainSettings()
     forget: ForgetSettings = ForgetSettings()
     evaluate: EvaluateSettings = EvaluateSettings()
+    report: ReportSettings = ReportSettings()
     slurm: SlurmSettings | None = Field(None, description="resources of `damnatio run --on slurm`")
 
     @model_validator(mode="after")

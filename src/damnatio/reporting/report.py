@@ -25,6 +25,7 @@ from damnatio.reporting.looks import in_order
 from damnatio.reporting.lookup import Results
 from damnatio.reporting.page.content import panel_of
 from damnatio.reporting.page.writing import Page, content_of, write_page
+from damnatio.reporting.pictures import FILE as PICTURES
 from damnatio.support.errors import DamnatioError
 from damnatio.support.files import write_atomically
 from damnatio.support.manifests import checked, manifest_of, section_of
@@ -42,12 +43,14 @@ _WARNED = (*_FRONT, "task", "group", "operating_point", "warning")
 def write_report(
     recipe: Recipe,
     partitions: Path,
-    examples: Path | None,
     evaluated: Sequence[Evaluated],
     folder: Path,
+    *,
+    examples: Path | None = None,
+    pictures: Path | None = None,
 ) -> None:
-    """Write all of `report/`, from the folders of the partitions, of the example pairs and of the evaluations. Without
-    example pairs no figure shows a photograph."""
+    """Write all of `report/`, from the folders of the partitions, of the evaluations, of the example pairs and of the
+    map's pictures. Without the last two no photograph is shown."""
     results, warnings = long_results(recipe.model.backbone, evaluated)
     results.write_csv(folder / RESULTS)
     warnings.write_csv(folder / WARNINGS)
@@ -75,6 +78,7 @@ def write_report(
             grids=grids,
             findings={"": found},
             illustrations=illustrations,
+            pictures=json.loads(checked(pictures / PICTURES).read_text()) if pictures else {},
         ),
         folder,
     )

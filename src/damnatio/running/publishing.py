@@ -39,6 +39,8 @@ def needed(pipeline: Pipeline, *, faces_shown: bool = True) -> tuple[Models, dic
     inputs = {"partitions": pipeline.partitions()}
     if faces_shown:
         inputs["examples"] = pipeline.examples()
+        if pipeline.recipe.report.pictures:
+            inputs["pictures"] = pipeline.pictures()
     return evaluations, inputs
 
 
@@ -72,8 +74,8 @@ def _published(pipeline: Pipeline, name: str, asked: Models, inputs: dict[str, O
             Evaluated(scale, variant, found[scale, variant].path, _training(pipeline.workspace, found[scale, variant]))
             for scale, variant in models
         ]
-        examples = inputs["examples"].path if "examples" in inputs else None
-        write_report(recipe, inputs["partitions"].path, examples, evaluated, folder)
+        shown = {name: inputs[name].path for name in ("examples", "pictures") if name in inputs}
+        write_report(recipe, inputs["partitions"].path, evaluated, folder, **shown)
 
     code = behind(build)
     for variant in recipe.forget.methods:  # the page says which methods are reconstructions, and draws some of them

@@ -26,8 +26,10 @@ function drawPlane() {
     xAxis: { min: -1.25, max: 1.25, show: false }, yAxis: { min: -1.25, max: 1.25, show: false },
     dataZoom: [{ type: "inside", xAxisIndex: 0 }, { type: "inside", yAxisIndex: 0 }],
     tooltip: {
-      renderMode: "richText", confine: true,
-      formatter: ({ data }) => `${data.who}\n${data.name}\n${words[data.kind]}`,
+      confine: true, backgroundColor: ink("paper"), textStyle: { color: ink("ink") },
+      formatter: ({ data }) => element("div", { className: "tip" },
+        content.pictures[data.name] ? element("img", { src: content.pictures[data.name], alt: "" }) : null,
+        element("span", {}, element("b", { textContent: data.who }), element("br"), data.name, element("br"), words[data.kind])),
     },
     series: [{ type: "scatter", data: images.map(point), emphasis: { scale: 1.6 } }],
   });

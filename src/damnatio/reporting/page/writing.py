@@ -43,6 +43,8 @@ class Page:
     findings: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     """by title; one without a title for a single run"""
     illustrations: Sequence[Illustration] = ()
+    pictures: Mapping[str, str] = field(default_factory=dict)
+    """by the name of the image: its address, which holds it"""
     compared: Json | None = None
     """several runs side by side (`comparing.compared`)"""
     links: Sequence[tuple[str, str]] = ()
@@ -104,6 +106,7 @@ def content_of(page: Page) -> Json:
         "signs": answers.SIGNS,
         "panels": list(page.panels),
         "compared": page.compared,
+        "pictures": dict(page.pictures),
     }
 
 
