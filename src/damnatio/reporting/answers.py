@@ -260,20 +260,25 @@ class Recommendation:
 
 
 def recommend(answers: Mapping[str, Sequence[Answer]], titles: Mapping[str, str]) -> Recommendation | None:
-    """The method that meets most and fails least; what it does not meet is said. None without a method."""
+    """The method that meets most and fails least, and what it does not meet. It is recommended only if people are at
+    least partly forgotten and everybody else at least partly known. None without a method."""
     if not answers:
         return None
     worth = {MET: 3, PARTLY: 1, THIN: 0, NOT_MET: -2}
     points = {variant: sum(worth[each.mark] for each in its) for variant, its in answers.items()}
     best = max(points, key=lambda variant: points[variant])  # the first of equals, in the order of the tables
-    its = answers[best]
-    met = sum(each.mark == MET for each in its)
-    missed = {mark: [_lower(each.question) for each in its if each.mark == mark] for mark in (PARTLY, NOT_MET, THIN)}
+    its = {each.question: each.mark for each in answers[best]}
+    missed = {mark: [_SHORT[question] for question in its if its[question] == mark] for mark in (PARTLY, NOT_MET, THIN)}
     rest = "; ".join(f"{mark}: {', '.join(names)}" for mark, names in missed.items() if names)
-    equals = [titles[v] for v in points if v != best and points[v] == points[best]]
+    met = f"{sum(mark == MET for mark in its.values())} of {len(its)} questions{f' ({rest})' if rest else ''}"
+    fit = all(its[question] in (MET, PARTLY) for question in ("used", "new", "others"))
+    if len(answers) == 1:
+        return Recommendation(best, f"{titles[best]} {'meets' if fit else 'falls short: it meets'} {met}.")
+    if not fit:
+        return Recommendation(best, f"No method can be recommended. The nearest, {titles[best]}, meets {met}.")
+    equals = [titles[variant] for variant in points if variant != best and points[variant] == points[best]]
     also = f" As good by these marks: {', '.join(equals)}." if equals else ""
-    lead = f"{titles[best]} meets {met} of {len(its)}" if len(answers) > 1 else f"{met} of {len(its)} are met"
-    return Recommendation(best, f"{lead}{f' ({rest})' if rest else ''}.{also}")
+    return Recommendation(best, f"Recommended: {titles[best]}. It meets {met}.{also}")
 
 
 _SHORT = {
@@ -281,10 +286,6 @@ _SHORT = {
     "new": "new photographs",
     "averaged": "averaged template",
     "others": "everybody else",
-    "detectable": "detectable",
-    "gallery": "gallery",
+    "detectable": "nobody can tell",
+    "gallery": "gallery valid",
 }
-
-
-def _lower(question: str) -> str:
-    return _SHORT[question]

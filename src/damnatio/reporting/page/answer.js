@@ -17,10 +17,7 @@ function drawMarks() {
 
 function drawSentences() {
   const chosen = panel().recommended[state.place];
-  const only = altered().length === 1;
-  byId("recommended").textContent = chosen
-    ? `${only ? "" : `Recommended: ${named(chosen[0])}. `}${chosen[1]}`
-    : "No method was evaluated yet: only the original model is shown.";
+  byId("recommended").textContent = chosen ? chosen[1] : "No method was evaluated yet: only the original model is shown.";
   const answers = state.model ? panel().models[state.model].answers[state.place] : null;
   byId("sentences").hidden = !answers;
   byId("answer-of").textContent = answers ? named(state.model) : "";

@@ -59,6 +59,20 @@ function share([first, counts]) {
 
 const TONES = { "mated/Ftr-Ftr": "#b3392f", "mated/Ftr-Fev": "#d9772b", "mated/Fev-Fev": "#a0359c", "mated/avg(Ftr)-Fev": "#7a5a00", "mated/T": "#2f6db3", "mated/R": "#1d8f6f", "non-mated/T single": "#6b7280", "non-mated/FtrxFtr": "#9a8f7a" };
 
+function thresholdLine(model) {
+  const tau = thresholdOf(model);
+  return {
+    silent: true, symbol: "none", animation: false, data: tau === null ? [] : [{ xAxis: tau }],
+    lineStyle: { color: ink("ink"), type: "solid", width: 1.5 },
+    label: { formatter: `threshold τ ${fraction(tau)}`, color: ink("ink"), position: "insideEndTop" },
+  };
+}
+
+/** Another operating point moves the threshold alone; the lines stay. */
+function moveThreshold(chart) {
+  if (chart.getOption().series.length) chart.setOption({ series: [{ markLine: thresholdLine(byId("scores-model").value || ORIGINAL) }] });
+}
+
 function drawScores(chart) {
   const log = byId("scores-log").checked;
   const model = byId("scores-model").value || ORIGINAL;
@@ -72,14 +86,7 @@ function drawScores(chart) {
   if (model !== ORIGINAL && panel().models[ORIGINAL]) {
     series.push(...shown.filter((key) => key in panel().models[ORIGINAL].scores).map((key) => line(ORIGINAL, key, true)));
   }
-  const tau = thresholdOf(model);
-  if (series.length) {
-    series[0].markLine = {
-      silent: true, symbol: "none", data: tau === null ? [] : [{ xAxis: tau }],
-      lineStyle: { color: ink("ink"), type: "solid", width: 1.5 },
-      label: { formatter: `threshold τ ${fraction(tau)}`, color: ink("ink"), position: "insideEndTop" },
-    };
-  }
+  if (series.length) series[0].markLine = thresholdLine(model);
   const selected = chart.getOption()?.legend?.[0]?.selected || { [content.scores["non-mated/FtrxFtr"].name]: false, [content.scores["mated/avg(Ftr)-Fev"].name]: false };
   chart.setOption({
     ...common(), tooltip: { ...tip, trigger: "axis", formatter: (points) => [`score ${fraction(points[0].value[0])}`, ...points.slice(0, 8).map((p) => `${p.seriesName}: ${counted(p.value[2])}`)].join("\n") },
@@ -150,7 +157,8 @@ function startCharts() {
     fill(byId("det-group"), groups, byId("det-group").value);
   });
   follow(["panel", "model"], () => fill(byId("scores-model"), variants().map((name) => [name, named(name)]), state.model || ORIGINAL));
-  follow(["panel", "place", "model", "theme"], () => drawScores(scores));
+  follow(["panel", "model", "theme"], () => drawScores(scores));
+  follow(["place"], () => moveThreshold(scores));
   follow(["panel", "place", "methods", "theme"], () => drawRange(range));
   follow(["panel", "place", "methods", "theme"], () => {
     drawCosts(weak, "recognition of strangers lost", "linking of new photographs lost", (name) => [fellBy(name, "TMR T"), fellBy(name, "TMR Fev-Fev")], false);

@@ -38,7 +38,12 @@ function start() {
   const slider = byId("target");
   slider.max = panel().targets.length - 1;
   slider.value = state.place;
-  slider.oninput = () => change({ place: Number(slider.value) });
+  let drawing = false; // a slider that is dragged moves faster than charts are drawn
+  slider.oninput = () => {
+    if (drawing) return;
+    drawing = true;
+    requestAnimationFrame(() => { drawing = false; change({ place: Number(slider.value) }); });
+  };
   if (content.panels.length > 1) {
     byId("panel-label").hidden = false;
     fill(byId("panel"), content.panels.map(({ title }, number) => [String(number), title]), "0");

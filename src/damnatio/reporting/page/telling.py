@@ -25,8 +25,8 @@ def _panel(content: Json, panel: Json, width: int) -> Iterator[str]:
         return
     variant, why = chosen
     others = [name for name, model in panel["models"].items() if "answers" in model and name != variant]
-    lead = "recommended: " if others else ""
-    yield from _wrapped(f"{lead}{_named(content, variant)}. {why}", width, "  ")
+    yield from _wrapped(why, width, "  ")
+    yield f"  {_named(content, variant)}:"
     answers = dict(zip(QUESTIONS, panel["models"][variant]["answers"][place], strict=True))
     for heading, keys in HEADINGS.items():
         yield f"  {heading}"
