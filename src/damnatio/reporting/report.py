@@ -69,7 +69,7 @@ def write_report(
         Page(
             title=recipe.name,
             lead=_lead(recipe),
-            panels=[panel_of(s, evaluated, known, recipe.evaluate.operating_points, s) for s in _scales(evaluated)],
+            panels=_panels_of(recipe, evaluated, known),
             titles=known.titles,
             names=_names(recipe),
             facts=_facts(recipe, evaluated),
@@ -88,13 +88,15 @@ def answers_of(recipe: Recipe, evaluated: Sequence[Evaluated]) -> dict[str, Any]
     """The content of a page on these evaluations, for whoever wants its answers alone."""
     results, warnings = long_results(recipe.model.backbone, evaluated)
     known = Results(results, warnings, headings(recipe))
-    points = recipe.evaluate.operating_points
-    panels = [panel_of(scale, evaluated, known, points, scale) for scale in _scales(evaluated)]
+    panels = _panels_of(recipe, evaluated, known)
     return content_of(Page(recipe.name, _lead(recipe), panels, known.titles, _names(recipe), facts=()))
 
 
-def _scales(evaluated: Sequence[Evaluated]) -> list[str]:
-    return list(dict.fromkeys(each.scale for each in evaluated))
+def _panels_of(recipe: Recipe, evaluated: Sequence[Evaluated], results: Results) -> list[dict[str, Any]]:
+    """What the page holds of each scale, which is named by its people."""
+    points, people = recipe.evaluate.operating_points, recipe.partitions.scales
+    scales = dict.fromkeys(each.scale for each in evaluated)
+    return [panel_of(s, evaluated, results, points, f"{people[s]:,} people ({s})") for s in scales]
 
 
 def _lead(recipe: Recipe) -> str:

@@ -64,6 +64,7 @@ def write_page(page: Page, folder: Path) -> None:
         content=text.replace("<", "\\u003c"),
         style=_asset("page.css"),
         charts=_asset("echarts.js"),
+        licence=_asset("echarts.LICENSE"),
         script="\n".join(_asset(f"{name}.js") for name in SCRIPTS),
         figures=[embedded(each, folder) for each in page.illustrations],
         questions=answers.QUESTIONS,
