@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from contest.holding import Contest, Entry, Tried
 from contest.rules import FORGETTING, RECOGNITION, REPORTED, TUNING, WORLDS
@@ -224,32 +225,30 @@ def _markdown(lines: Sequence[Sequence[str]]) -> str:
 def draw(runs: Sequence[dict[str, str]], file: Path) -> None:
     """Forgetting against the cost to everybody else: one point per method, with its spread over the draws."""
     import matplotlib as mpl
-    from matplotlib.figure import Figure
 
-    from damnatio.reporting.looks import STYLE, colours_of
+    from damnatio.reporting.canvas import FORMATS, STYLE, column, drawn_in, legend
+    from damnatio.reporting.looks import in_order, looks_of
 
     methods = reported(runs)
     before = {row["draw"]: float(row["test"]) for row in methods.pop(ORIGINAL)}
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(5.2, 3.4), layout="constrained")
-        axes, labelled = figure.subplots(), list[tuple[float, float]]()
-        colours = colours_of(list(methods))
-        for name, rows in methods.items():
-            colour = colours[name]
-            lost = [before[row["draw"]] - float(row["test"]) for row in rows]
-            links = [max(float(row["new_2"]), float(row["averaged_2"])) for row in rows]
+        figure = column(2.9)
+        axes = figure.subplots()
+        looks = looks_of(in_order(list(methods)))
+        for name, look in looks.items():
+            lost = [before[row["draw"]] - float(row["test"]) for row in methods[name]]
+            links = [max(float(row["new_2"]), float(row["averaged_2"])) for row in methods[name]]
             if not all(map(math.isfinite, (*lost, *links))):
                 continue
             x, y = statistics.fmean(lost), statistics.fmean(links)
             across = [[x - min(lost)], [max(lost) - x]]
             up = [[y - min(links)], [max(links) - y]]
-            axes.errorbar(x, y, xerr=across, yerr=up, fmt="o", color=colour, markersize=4, linewidth=0.8)
-            level = sum(abs(x - other) < 0.03 and abs(y - height) < 0.05 for other, height in labelled)
-            axes.annotate(name, (x, y), xytext=(4, 4 + 10 * level), textcoords="offset points", color=colour)
-            labelled.append((x, y))
+            dot: Any = {"marker": look.marker, "ms": look.size, "color": look.colour, "ls": "", "lw": 0.8}
+            axes.errorbar(x, y, up, across, label=name, **dot)
         axes.axvline(0, color="#bbbbbb", linewidth=0.6, zorder=0)
         axes.axhline(0.01, color="#bbbbbb", linewidth=0.6, linestyle="--", zorder=0)
-        axes.set_ylim(-0.02, 1.15)  # room for labels above a point at 1
+        axes.set_ylim(-0.05, 1.05)
         axes.set_xlabel("test TMR lost at FMR 1e-4 (cost to everybody else)")
         axes.set_ylabel("forgotten people still linked at FMR 1e-2\n(worse of new pairs and averaged templates)")
-        figure.savefig(file, dpi=160)
+        legend(figure, drawn_in([axes]), handle=1.0)
+        figure.savefig(file, **FORMATS["png"])

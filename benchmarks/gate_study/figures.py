@@ -7,7 +7,9 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from damnatio.reporting.looks import COLOURS, STYLE
+from damnatio.evaluation.measuring import ORIGINAL
+from damnatio.reporting.canvas import FORMATS, GRID, STYLE, column, decades, drawn_in, legend
+from damnatio.reporting.looks import METHODS, OTHERS
 
 from .tables import WORLDS
 
@@ -15,6 +17,8 @@ Rows = Sequence[Mapping[str, str]]
 Line = tuple[str, str]
 """a column of the table and its name in the legend"""
 
+LOOKS = (METHODS[ORIGINAL], *OTHERS)
+"""black is for the people who must stay recognised"""
 FEW = 10
 """A rate of fewer bursts is not drawn."""
 FORGOTTEN: list[Line] = [("caught", "new photographs caught"), ("ev-ev 0.01", "linked: new photographs")]
@@ -31,29 +35,26 @@ def _worlds(rows: Rows) -> dict[str, Rows]:
     return {name: [row for row in rows if row["world"] == name] for name in dict.fromkeys(r["world"] for r in rows)}
 
 
-def _panels(count: int, width: float = 4.2) -> tuple[Figure, list[Any]]:
-    figure = Figure(figsize=(width * count, 3.1), layout="constrained")
-    return figure, list(figure.subplots(1, count, squeeze=False)[0])
+def _panels(worlds: int, across: int = 1) -> tuple[Figure, list[Any]]:
+    figure = column(0.7 + 1.6 * worlds)
+    return figure, list(figure.subplots(worlds, across, squeeze=False).flat)
 
 
-def _line(axis: Any, rows: Rows, across: str, column: str, label: str, colour: int, style: str = "-") -> None:
+def _line(axis: Any, rows: Rows, across: str, column: str, label: str, look: int, style: str = "-") -> None:
     points = [(float(row[across]), float(row[column])) for row in rows if row.get(column) and row.get(across)]
-    axis.plot(*zip(*sorted(points), strict=True), style, color=COLOURS[colour], marker="o", ms=3, lw=1.2, label=label)
+    dots: Any = {"color": LOOKS[look].colour, "marker": LOOKS[look].marker, "ms": LOOKS[look].size, "mew": 0.2}
+    axis.plot(*zip(*sorted(points), strict=True), style, lw=1.0, label=label, **dots)
 
 
 def _finish(axis: Any, world: str, across: str, **limits: Any) -> None:
     axis.set(title=WORLDS.get(world, world), xlabel=across, **limits)
-    axis.grid(color="#dddddd", lw=0.4)
+    axis.grid(**GRID)
 
 
-def _legend(figure: Figure, axis: Any, columns: int) -> None:
-    """Below all panels, where it hides no line."""
-    handles, labels = axis.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=columns)
-
-
-def _save(figure: Figure, folder: Path, name: str) -> None:
-    figure.savefig(folder / f"{name}.png", dpi=170, metadata={"Software": None})
+def _save(figure: Figure, axes: Sequence[Any], folder: Path, name: str) -> None:
+    """With a legend below all panels, where it hides no line."""
+    legend(figure, drawn_in(axes), handle=2.0)
+    figure.savefig(folder / f"{name}.png", **FORMATS["png"])
 
 
 def _photographs(rows: Rows, folder: Path) -> None:
@@ -62,16 +63,16 @@ def _photographs(rows: Rows, folder: Path) -> None:
         figure, axes = _panels(len(worlds))
         for axis, (world, here) in zip(axes, worlds.items(), strict=True):
             with_strangers = [row for row in here if row["at hand"] == "strangers"]
-            _line(axis, with_strangers, "used", "expected", "caught, as the rule expects", 9, "--")
+            _line(axis, with_strangers, "used", "expected", "caught, as the rule expects", 8, "--")
             for place, (column, label) in enumerate(FORGOTTEN):
                 _line(axis, with_strangers, "used", column, label, place + 1)
             _line(axis, with_strangers, "used", "test 0.01", "test people recognised", 0)
             _finish(axis, world, "photographs of each person", xscale="log", ylim=(-0.02, 1.02))
             axis.set_xticks(*[[int(row["used"]) for row in with_strangers]] * 2)
             axis.minorticks_off()
-        axes[0].set_ylabel("share, or TMR at FMR 0.01")
-        _legend(figure, axes[0], 3)
-        _save(figure, folder, "photographs")
+        for axis in axes:
+            axis.set_ylabel("share, or TMR at FMR 0.01")
+        _save(figure, axes, folder, "photographs")
 
 
 def _shares(rows: Rows, folder: Path) -> None:
@@ -87,16 +88,18 @@ def _shares(rows: Rows, folder: Path) -> None:
                     _line(axis, of_model, "share", "ev-ev 0.01", f"{model}: linked, new photographs", 2, style)
                     _line(axis, of_model, "share", "averaged 0.01", f"{model}: linked, averaged template", 3, style)
             _finish(axis, world, "share of the population forgotten", xscale="log", ylim=(-0.02, 1.02))
-        axes[0].set_ylabel("TMR at FMR 0.01")
-        _legend(figure, axes[0], 3)
-        _save(figure, folder, "shares")
+            shares = sorted({float(row["share"]) for row in here if row["share"]})
+            axis.set_xticks(shares, [f"{share:g}" for share in shares])
+            axis.minorticks_off()
+        for axis in axes:
+            axis.set_ylabel("TMR at FMR 0.01")
+        _save(figure, axes, folder, "shares")
 
 
 def _widths(rows: Rows, folder: Path) -> None:
     with mpl.rc_context(STYLE):
         worlds = _worlds(rows)
-        figure = Figure(figsize=(8.4, 2.7 * len(worlds)), layout="constrained")
-        axes = list(figure.subplots(len(worlds), 2, squeeze=False).flat)
+        figure, axes = _panels(len(worlds), 2)
         for place, (world, all_rows) in enumerate(worlds.items()):
             here = [row for row in all_rows if float(row["bound"]) > 0]
             for number, (column, label) in enumerate(FORGOTTEN):
@@ -107,13 +110,13 @@ def _widths(rows: Rows, folder: Path) -> None:
             bounds = [float(row["bound"]) for row in here]
             right.plot(bounds, bounds, ":", color="black", lw=0.8, label="the bound")
             seen = [row for row in here if float(row["strangers caught, all draws"]) > 0]
-            _line(right, seen, "bound", "strangers caught, all draws", "caught", 2)
+            _line(right, seen, "bound", "strangers caught, all draws", "strangers caught", 4)
             _finish(right, world, "bound on strangers caught", xscale="log", yscale="log", ylabel="share of strangers")
+            for logarithmic in (axes[2 * place].xaxis, right.xaxis, right.yaxis):
+                decades(logarithmic)
         for axis in axes[::2]:
             axis.set_ylabel("share, or TMR at FMR 0.01")
-        axes[1].legend(loc="upper left")
-        _legend(figure, axes[0], 4)
-        _save(figure, folder, "widths")
+        _save(figure, axes, folder, "widths")
 
 
 def _scatter(rows: Rows, folder: Path) -> None:
@@ -131,9 +134,9 @@ def _scatter(rows: Rows, folder: Path) -> None:
             _finish(axis, world, "bandwidth w of the scatter", xscale="log", ylim=(-0.02, 1.02))
             axis.set_xticks(*[[round(float(row["bandwidth"])) for row in here]] * 2)
             axis.minorticks_off()
-        axes[0].set_ylabel("TMR at FMR 0.01")
-        _legend(figure, axes[0], 5)
-        _save(figure, folder, "scatter")
+        for axis in axes:
+            axis.set_ylabel("TMR at FMR 0.01")
+        _save(figure, axes, folder, "scatter")
 
 
 FIGURES: dict[str, Callable[[Rows, Path], None]] = {

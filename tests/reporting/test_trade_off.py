@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from damnatio.reporting import trade_off
 from damnatio.reporting.layouts import Panel
+from damnatio.reporting.looks import METHODS
 from damnatio.reporting.lookup import Results
 from damnatio.reporting.weak_strong import Chosen, choose
 from damnatio.support.tables import Table
@@ -36,7 +37,7 @@ ABOVE = {"original": 0.95, "PD": 0.22, "HD": 0.15, "CP": 0.47, "EC": 0.02, "OF":
 RETAIN = {"original": 1.0, "PD": 1.0, "HD": 1.0, "CP": 1.0, "EC": 1.0, "OF": 0.99}
 
 
-def panel(**above: float) -> Panel:
+def panel(title: str = "S1", **above: float) -> Panel:
     rows = []
     for name in STRONG:
         rows += [
@@ -50,7 +51,7 @@ def panel(**above: float) -> Panel:
     table = Table.of_rows(COLUMNS, [(*row, 1000, math.nan, math.nan) for row in rows])
     titles = {name: "f*" if name == "original" else name for name in STRONG}
     results = Results(table, Table.of_rows(("scale", "method", "task", "group", "operating_point"), []), titles)
-    return Panel("S1", results, "S1", list(STRONG))
+    return Panel(title, results, "S1", list(STRONG))
 
 
 def test_weak_forgetting_is_a_reduction_against_a_loss() -> None:
@@ -67,7 +68,7 @@ def test_strong_forgetting_of_the_paper() -> None:
     assert trade_off.front(spots, higher=False) == {"PD": False, "HD": True, "CP": False, "EC": True, "OF": True}
 
 
-def test_dominated_methods_are_hollow_and_every_method_is_named(
+def test_dominated_methods_are_hollow_and_every_method_has_its_marker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn: list[Figure] = []
@@ -75,10 +76,11 @@ def test_dominated_methods_are_hollow_and_every_method_is_named(
     trade_off.trade_off([panel()], tmp_path)
     left, right = drawn[0].axes
     for axis, hollow in ((left, {"PD", "CP"}), (right, {"PD", "CP"})):
-        markers = {str(line.get_gid()).split(":")[0]: line for line in axis.lines if line.get_gid()}
-        assert set(markers) == {"PD", "HD", "CP", "EC", "OF"}
-        assert {name for name, line in markers.items() if line.get_markerfacecolor() == "white"} == hollow
-        assert {text.get_text() for text in axis.texts} == set(markers)
+        markers = {str(line.get_gid()): line for line in axis.lines if line.get_gid()}
+        assert {name: line.get_marker() for name, line in markers.items()} == {
+            name: METHODS[name].marker for name in ("PD", "HD", "CP", "EC", "OF")
+        }
+        assert {name for name, line in markers.items() if line.get_markerfacecolor() == trade_off.HOLLOW} == hollow
     levels = [np.asarray(line.get_ydata()).tolist() for line in right.lines if line.get_linestyle() == ":"]
     assert levels == [[0.480, 0.480]]
 

@@ -18,7 +18,7 @@ def write_comparison(name: str, runs: Sequence[Run], folder: Path) -> list[str]:
             "These runs have no forget set or no false match rate in common, so that nothing can be compared: choose "
             "runs whose recipes name the same scales."
         )
-    panels, (titles, names) = panels_of(sides), titles_of(sides)
+    panels, titles = panels_of(sides), titles_of(sides)
     differing = [f"{side.title}: {side.differs}" for side in sides if side.differs]
     notes = [f"The protocols differ, so rates do not measure the same. {'; '.join(differing)}."] if differing else []
     page = Page(
@@ -26,7 +26,6 @@ def write_comparison(name: str, runs: Sequence[Run], folder: Path) -> list[str]:
         lead=f"{len(runs)} runs side by side.",
         panels=panels,
         titles=titles,
-        names=names,
         facts=[(f"{run.experiment} seed {run.seed}", str(run.folder)) for run in runs],
         compared=content,
         notes=notes,

@@ -13,7 +13,7 @@ from damnatio.recipe.schema import Recipe
 from damnatio.reporting import figures, trade_off
 from damnatio.reporting.illustrations import Illustration
 from damnatio.reporting.layouts import Panel
-from damnatio.reporting.looks import in_order
+from damnatio.reporting.looks import in_order, looks_of
 from damnatio.reporting.lookup import Quantity, Results
 from damnatio.reporting.mechanism import ON_THE_SPHERE, mechanisms
 from damnatio.reporting.weak_strong import choose, weak_and_strong
@@ -46,7 +46,8 @@ def draw(
     drawn.sort(key=lambda model: (recipe.forget.scales.index(model.scale), order.index(model.variant)))
     return [
         *_distributions(recipe.forget.scales, drawn, results, folder),
-        *_rates(drawn, panels, folder),
+        *_rates(recipe.forget.scales, drawn, results, folder),
+        *_costs(panels, folder),
         *_pairs(recipe, examples, folder),
         *_mechanisms(recipe, folder),
     ]
@@ -84,13 +85,21 @@ def _distributions(
             "Under f* the mated forget scores lie with the mated retain scores; forgetting moves them to the left "
             "(the paper's Fig. 5)."
         )
-        yield Illustration(name, f"Score distributions at {scale}", caption)
+        yield Illustration(name, f"Score distributions at {scale}", caption, small=True)
 
 
-def _rates(drawn: Sequence[figures.Drawn], panels: Sequence[Panel], folder: Path) -> Iterator[Illustration]:
-    figures.det(drawn, folder)
-    caption = "As far down as the development set resolves (the paper's Fig. 6)."
-    yield Illustration("det", "Rates over the operating range", caption)
+def _rates(
+    scales: Sequence[str], drawn: Sequence[figures.Drawn], results: Results, folder: Path
+) -> Iterator[Illustration]:
+    looks = looks_of(list(results.titles))
+    for scale in scales:
+        name = f"det-{scale}"
+        figures.det([model for model in drawn if model.scale == scale], looks, folder, name)
+        caption = "As far down as the development set resolves (the paper's Fig. 6)."
+        yield Illustration(name, f"Rates over the operating range at {scale}", caption, small=True)
+
+
+def _costs(panels: Sequence[Panel], folder: Path) -> Iterator[Illustration]:
     if len(panels[0].variants) > 1:
         trade_off.trade_off(panels, folder)
         title, caption = "What forgetting costs", f"{trade_off.CAPTION} (The paper's Fig. 7.)"
@@ -116,4 +125,4 @@ def _mechanisms(recipe: Recipe, folder: Path) -> Iterator[Illustration]:
             "its scatter, as the gate opens). Other identities lie a right angle away, on the dotted circle; the outer "
             "circle is the antipode (the paper's Fig. 4)."
         )
-        yield Illustration("mechanism", "Mechanism of each method, on the unit sphere", caption)
+        yield Illustration("mechanism", "Mechanism of each method, on the unit sphere", caption, small=True)

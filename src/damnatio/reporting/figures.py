@@ -1,13 +1,12 @@
 """The paper's figures, drawn from the outputs of the evaluation."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from damnatio.embedding import Example
@@ -15,7 +14,8 @@ from damnatio.evaluation.calibrating import MARKED
 from damnatio.evaluation.protocol import AVERAGED
 from damnatio.faces.base import Images
 from damnatio.metrics.distributions import EDGES
-from damnatio.reporting.looks import FORGET, RETAIN, STRANGERS, STYLE, colours_of, save
+from damnatio.reporting.canvas import GRID, NORMAL, SMALL, STYLE, WIDTH, column, decades, drawn_in, legend, save
+from damnatio.reporting.looks import BLACK, FORGET, RETAIN, STRANGERS, Look
 from damnatio.support.tables import Table
 
 
@@ -32,49 +32,51 @@ class Drawn:
     """of 1:1, at `MARKED`"""
 
 
-_COLUMNS = [
-    ("Retain $\\mathcal{R}$", "R", "R"),
-    ("Test $\\mathcal{T}$", "T", "T"),
-    ("$\\mathcal{F}_{ev}$ – $\\mathcal{F}_{ev}$", "Fev-Fev", "FevxFev"),
-    ("$\\mathcal{F}_{tr}$ – $\\mathcal{F}_{tr}$", "Ftr-Ftr", "FtrxFtr"),
-    ("$\\mathcal{F}_{tr}$ – $\\mathcal{F}_{ev}$", "Ftr-Fev", "FtrxFev"),
-    ("averaged $\\mathcal{F}_{tr}$ – $\\mathcal{F}_{ev}$", AVERAGED, AVERAGED),
-]
+WORDS = {"R": "retain", "T": "test", AVERAGED: "averaged Ftr-Fev"}
+"""titles of groups whose names say less"""
+COLUMNS = {
+    "R": "R",
+    "T": "T",
+    "Fev-Fev": "FevxFev",
+    "Ftr-Ftr": "FtrxFtr",
+    "Ftr-Fev": "FtrxFev",
+    AVERAGED: AVERAGED,
+}
+"""of the distributions: the names of the mated and of the non-mated scores"""
 
 
 def distributions(models: Sequence[Drawn], folder: Path, name: str) -> None:
     """Mated (solid) and non-mated (dashed) scores: one row per model, one column per group."""
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(11, 0.6 + 1.25 * len(models)), layout="constrained")
-        axes = figure.subplots(len(models), len(_COLUMNS), sharex=True, squeeze=False)
+        figure = column(0.75 + 0.42 * len(models))
+        axes = figure.subplots(len(models), len(COLUMNS), sharex=True, squeeze=False)
         for row, model in zip(axes, models, strict=True):
-            for axis, (title, mated, nonmated) in zip(row, _COLUMNS, strict=True):
-                colour = FORGET if "F" in mated else RETAIN
-                for counts, style, tone in (
-                    (model.sketches[f"non-mated/{nonmated}"], "--", STRANGERS),
-                    (model.sketches[f"mated/{mated}"], "-", colour),
-                ):
-                    centres, density = density_of(counts)
-                    axis.plot(centres, density, style, color=tone, lw=1.0)
-                    if style == "-":
-                        axis.fill_between(centres, density, color=tone, alpha=0.18, lw=0)
-                axis.axvline(model.threshold, color="black", lw=0.7, ls=":")
-                axis.set(yticks=[], xlim=(-0.75, 1.02), ylim=(0, None))
-                if model is models[0]:
-                    axis.set_title(title)
-                    axis.set_ylim(0, 1.15 * axis.get_ylim()[1])
-                    place = (model.threshold, 0.99)
-                    fraction = ("data", "axes fraction")
-                    axis.annotate("$\\tau$", place, (1, 0), fraction, "offset points", va="top")
-                if model is models[-1]:
-                    axis.set_xlabel("cosine similarity")
-            row[0].set_ylabel(model.title, rotation=0, ha="right", va="center", fontsize=10)
-        figure.suptitle(
-            f"{models[0].scale}: mated (solid) and non-mated (dashed) scores; dotted: the threshold $\\tau$ of each "
-            f"model at FMR {MARKED:g}",
-            fontsize=9,
-        )
+            for axis, (mated, nonmated) in zip(row, COLUMNS.items(), strict=True):
+                kind, colour = ("forget", FORGET) if "F" in mated else ("others", RETAIN)
+                draw_density(axis, model.sketches[f"non-mated/{nonmated}"], "non-mated", STRANGERS, "--")
+                draw_density(axis, model.sketches[f"mated/{mated}"], f"mated, {kind}", colour)
+                axis.axvline(model.threshold, color=BLACK, lw=0.7, ls=":", label=f"threshold τ at FMR {MARKED:g}")
+                axis.set(yticks=[], xlim=(-0.75, 1.05), ylim=(0, None))
+                axis.set_xticks([0, 1], minor=False)
+                axis.set_xticks([-0.5, 0.5], minor=True)
+            row[0].set_ylabel(model.title, rotation=0, ha="right", va="center")
+        for axis, group in zip(axes[0], COLUMNS, strict=True):
+            axis.set_title(WORDS.get(group, group).replace(" ", "\n"))
+        figure.supxlabel("cosine similarity", fontsize=NORMAL)
+        legend(figure, drawn_in(axes.flat), "upper", handle=2.0)
         save(figure, folder, name)
+
+
+def draw_density(axis: Any, counts: NDArray[np.int64], label: str, colour: str, style: str = "-") -> None:
+    """A density, filled if its line is solid. Nothing is drawn of no comparisons."""
+    if counts.sum() == 0:
+        return
+    centres, density = density_of(counts)
+    shown = np.flatnonzero(density > 1e-3 * density.max())  # the rest lies on the axis
+    x, y = centres[shown[0] : shown[-1] + 1], density[shown[0] : shown[-1] + 1]
+    axis.plot(x, y, style, color=colour, lw=0.9, label=label)
+    if style == "-":
+        axis.fill([x[0], *x, x[-1]], [0, *y, 0], color=colour, alpha=0.18, lw=0)
 
 
 def density_of(counts: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -92,43 +94,61 @@ def density_of(counts: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[
     return centres, np.convolve(counts / total, kernel / kernel.sum(), mode="same") / bin_
 
 
-def det(models: Sequence[Drawn], folder: Path) -> None:
-    """Rates over the whole operating range: 1:1 above, 1:N below, one panel per group, one line style per scale."""
-    panels = [
-        ("1:1", ("R", "T", "Ftr-Ftr", "Ftr-Fev", "Fev-Fev"), "FMR", "TMR"),
-        ("1:N", ("R", "T", "Ftr", "Fev"), "FPIR", "TPIR"),
-    ]
-    scales = list(dict.fromkeys(model.scale for model in models))
-    titles = {model.variant: model.title for model in models}
-    colours = colours_of(list(titles))
+PANELS = [
+    ("1:1", "R"),
+    ("1:N", "R"),
+    ("1:1", "T"),
+    ("1:N", "T"),
+    ("1:1", "Ftr-Ftr"),
+    ("1:N", "Ftr"),
+    ("1:1", "Fev-Fev"),
+    ("1:N", "Fev"),
+    ("1:1", "Ftr-Fev"),
+    ("1:1", AVERAGED),
+]
+"""of the rates, two in a row: the task and the group"""
+RATES = {"1:1": ("FMR", "TMR"), "1:N": ("FPIR", "TPIR")}
+
+
+def det(models: Sequence[Drawn], looks: Mapping[str, Look], folder: Path, name: str) -> None:
+    """Rates over the whole operating range at one scale: 1:1 on the left, 1:N on the right, one panel per group."""
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(11, 4.8), layout="constrained")
-        axes = figure.subplots(2, 5, sharey=True)
-        for row, (task, groups, across, up) in zip(axes, panels, strict=True):
-            for axis in row[len(groups) :]:
-                axis.set_axis_off()
-            for axis, group in zip(row, groups, strict=False):
-                for model in models:
-                    here = (model.curves["group"] == group) & (model.curves["metric"] == up)
-                    curve = model.curves.where(here.astype(bool))
+        figure = column(6.6)
+        axes = figure.subplots(5, 2, sharey=True).ravel()
+        lowest = {task: _lowest(models, task) for task in RATES}
+        for axis, (task, group) in zip(axes, PANELS, strict=True):
+            for place, model in enumerate(models):
+                here = (model.curves["metric"] == RATES[task][1]) & (model.curves["group"] == group)
+                curve = model.curves.where(here.astype(bool))
+                rates = curve["rate"].astype(float)
+                if np.isfinite(rates).any():
+                    look, apart = looks[model.variant], max(len(rates) // 3, 1)
                     axis.plot(
                         curve["target"].astype(float),
-                        curve["rate"].astype(float),
-                        ["-", "--", ":", "-."][scales.index(model.scale) % 4],
-                        color=colours[model.variant],
-                        lw=1.2,
+                        rates,
+                        **look.line,
+                        lw=0.9,
+                        marker=look.marker,
+                        ms=look.size,
+                        markevery=(place * apart // len(models), apart),  # markers of equal curves lie side by side
+                        mec="white",
+                        mew=0.2,
+                        label=model.title,
                     )
-                axis.set(xscale="log", ylim=(-0.02, 1.02), title=f"{task}  {group}", xlabel=across)
-                axis.grid(color="#dddddd", lw=0.4)
-            row[0].set_ylabel(up)
-        lines = [Line2D([], [], color=colours[variant], label=title) for variant, title in titles.items()]
-        lines += [
-            Line2D([], [], color="#888888", ls=["-", "--", ":", "-."][i % 4], label=scale)
-            for i, scale in enumerate(scales)
-            if len(scales) > 1
-        ]
-        axes[1][4].legend(handles=lines, loc="center", ncols=2)
-        save(figure, folder, "det")
+            across, up = RATES[task]
+            axis.set(ylim=(-0.04, 1.04), title=f"{task}  {WORDS.get(group, group)}", xlabel=across, ylabel=up)
+            axis.set(xscale="log", yticks=[0, 0.5, 1], xlim=(lowest[task] / 1.4, 1.4))
+            decades(axis.xaxis)
+            axis.grid(**GRID)
+        found = drawn_in(axes)
+        legend(figure, {model.title: found[model.title] for model in models if model.title in found})
+        save(figure, folder, name)
+
+
+def _lowest(models: Sequence[Drawn], task: str) -> float:
+    """The lowest rate of a task that any model resolves."""
+    targets = [model.curves["target"][model.curves["task"] == task].astype(float) for model in models]
+    return min((float(rates.min()) for rates in targets if len(rates)), default=0.1)
 
 
 def capture_pairs(pairs: Sequence[Example], threshold: float, folder: Path) -> None:
@@ -136,7 +156,7 @@ def capture_pairs(pairs: Sequence[Example], threshold: float, folder: Path) -> N
     kinds = list(dict.fromkeys(pair.kind for pair in pairs))
     columns = max(sum(pair.kind == kind for pair in pairs) for kind in kinds)
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(2.1 * columns, 1.4 * len(kinds)), layout="constrained")
+        figure = column(0.2 + (0.2 + 0.48 * WIDTH / columns) * len(kinds))
         axes = figure.subplots(len(kinds), columns, squeeze=False)
         for axis in axes.flat:
             axis.set_axis_off()
@@ -145,9 +165,12 @@ def capture_pairs(pairs: Sequence[Example], threshold: float, folder: Path) -> N
                 first, second = pair.images
                 gap = np.full((len(first), max(first.shape[1] // 16, 1), 3), 255, np.uint8)
                 axis.imshow(np.concatenate([first, gap, second], axis=1), interpolation="nearest")
-                axis.set_title(f"$\\delta$={pair.distance:.0f}, $s$={pair.similarity:.2f}", y=-0.22)
-            row[0].text(-0.04, 0.5, kind, rotation=90, ha="right", va="center", transform=row[0].transAxes)
-        figure.suptitle(f"One capture instance is closer than $\\delta$ = {threshold:g}", fontsize=9)
+                axis.text(
+                    *(0.5, -0.05, f"δ={pair.distance:.0f}, s={pair.similarity:.2f}"),
+                    **{"ha": "center", "va": "top", "fontsize": SMALL, "transform": axis.transAxes},
+                )
+            row[0].text(-0.06, 0.5, kind, rotation=90, ha="right", va="center", transform=row[0].transAxes)
+        figure.suptitle(f"One capture instance is closer than δ = {threshold:g}")
         save(figure, folder, "captures")
 
 

@@ -82,14 +82,12 @@ def write_joined(name: str, runs: Sequence[Run], folder: Path) -> None:
     for run in runs:
         shutil.copyfile(checked(run.folder / "index.html"), folder / run.page)
     sides = sides_of(runs)
-    titles, names = titles_of(sides)
     write_page(
         Page(
             title=name,
             lead=f"{len(runs)} runs of one protocol side by side.",
             panels=comparing.panels_of(sides),
-            titles=titles,
-            names=names,
+            titles=titles_of(sides),
             facts=[(_described(run), f"key {manifest_of(run.folder).get('key', 'unknown')}") for run in runs],
             warnings=once_each(warnings),
             grids=grids,

@@ -2,53 +2,47 @@
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
-from matplotlib.figure import Figure
+from matplotlib.artist import Artist
 from matplotlib.lines import Line2D
 
+from damnatio.reporting.canvas import GRID, STYLE, WIDTH, column, legend, save
+from damnatio.reporting.figures import PANELS, RATES, WORDS
 from damnatio.reporting.layouts import Panel
-from damnatio.reporting.looks import COLOURS, STYLE, in_order, save
+from damnatio.reporting.looks import OTHERS, in_order
 from damnatio.reporting.lookup import Quantity
-from damnatio.reporting.trade_off import MARKERS
-
-GROUPS = (
-    *(("1:1", group, "TMR") for group in ("R", "T", "Ftr-Ftr", "Ftr-Fev", "Fev-Fev")),
-    *(("1:N", group, "TPIR") for group in ("R", "T", "Ftr", "Fev")),
-)
 
 
 def rates_by_group(panels: Sequence[Panel], point: float, folder: Path) -> None:
     """Every rate of the paper's Table V as a dot: one plot per group, one column per method, one marker per panel."""
-    titles = in_order(list(dict.fromkeys(variant for panel in panels for variant in panel.variants)))
+    titles = {variant: title for panel in panels for variant, title in panel.results.titles.items()}
+    variants = in_order(list(dict.fromkeys(variant for panel in panels for variant in panel.variants)))
+    entries: dict[str, Artist] = {}
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(11, 5), layout="constrained")
-        axes = figure.subplots(2, 5, sharey=True).ravel()
-        for axis, (task, group, metric) in zip(axes, GROUPS, strict=False):
+        figure = column(7.8)
+        axes = figure.subplots(len(PANELS), 1, sharex=True, sharey=True)
+        for axis, (task, group) in zip(axes, sorted(PANELS, key=lambda panel: panel[0]), strict=True):
+            across, up = RATES[task]
             for number, panel in enumerate(panels):
-                aside = 0.6 * ((number + 0.5) / len(panels) - 0.5)
+                look, aside = OTHERS[number % len(OTHERS)], 0.8 * ((number + 0.5) / len(panels) - 0.5)
+                dot: dict[str, Any] = {"marker": look.marker, "color": look.colour, "ms": 0.75 * look.size, "ls": ""}
+                entries[panel.title] = Line2D([], [], **dot)
                 for variant in panel.variants:
-                    found = panel.results[Quantity(panel.scale, variant, task, group, metric, point)]
-                    axis.errorbar(
-                        titles.index(variant) + aside,
-                        found.value,
-                        yerr=None if math.isnan(found.spread) else found.spread,
-                        marker=MARKERS[number % len(MARKERS)],
-                        color=COLOURS[number % len(COLOURS)],
-                        ms=3.5,
-                        elinewidth=0.8,
-                        ls="",
-                    )
-            axis.set(title=f"{task}  {group}", ylim=(-0.03, 1.03), xlim=(-0.6, len(titles) - 0.4))
-            axis.set_xticks(range(len(titles)), ["f*", *titles[1:]], rotation=90)
-            axis.grid(color="#dddddd", lw=0.4, axis="y")
-        axes[0].set_ylabel(f"TMR at FMR {point:g}")
-        axes[5].set_ylabel(f"TPIR at FPIR {point:g}")
-        axes[9].set_axis_off()
-        lines = [
-            Line2D([], [], marker=MARKERS[i % len(MARKERS)], color=COLOURS[i % len(COLOURS)], ls="", label=panel.title)
-            for i, panel in enumerate(panels)
-        ]
-        axes[9].legend(handles=lines, loc="center")
+                    found = panel.results[Quantity(panel.scale, variant, task, group, up, point)]
+                    spread = None if math.isnan(found.spread) else found.spread
+                    axis.errorbar(variants.index(variant) + aside, found.value, yerr=spread, elinewidth=0.6, **dot)
+            axis.set(title=f"{task}  {WORDS.get(group, group)}: {up} at {across} {point:g}")
+            axis.set(ylim=(-0.1, 1.1), yticks=[0, 1], xlim=(-0.5, len(variants) - 0.5))
+            axis.set_yticks([0.5], minor=True)
+            axis.grid(**GRID, axis="y", which="both")
+            for between in range(1, len(variants)):
+                axis.axvline(between - 0.5, **GRID, zorder=0)
+        names = [titles[variant] for variant in variants]
+        longest = max((len(one) + len(two) for one, two in pairwise(names)), default=0) / 2
+        axes[-1].set_xticks(range(len(names)), names, rotation=0 if 0.06 * longest * len(names) < WIDTH else 90)
+        legend(figure, entries, handle=1.0)
         save(figure, folder, "rates-by-group")

@@ -12,17 +12,16 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 import torch
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
 from damnatio.heads.cosface import CosFace
-from damnatio.methods import METHODS
 from damnatio.methods.base import Context, ForgetBatch, ForgetSet, fine_tuning
 from damnatio.methods.gate_and_scatter import GateAndScatter
 from damnatio.models.gate import Scatter
-from damnatio.reporting.looks import FORGET, STYLE, save
+from damnatio.reporting.canvas import STYLE, WIDTH, column, save
+from damnatio.reporting.looks import FORGET, in_words
 
 ON_THE_SPHERE = ("CURE", "NG+", "PD", "HD", "CP", "EC", "OF", "GA", "BI", "GS")
 """The methods that can be drawn: they move forget images, and need no more than eight images in three dimensions."""
@@ -102,12 +101,12 @@ def flat(points: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def mechanisms(methods: Sequence[str], folder: Path) -> None:
     """Draw f*, and how one identity's images move under each method: one panel each."""
-    titles = ["f*: before", *[_title(name) for name in methods]]
-    rows = math.ceil(len(titles) / 6)
-    columns = math.ceil(len(titles) / rows)
+    titles = ["f*\nbefore forgetting", *[f"{name}\n{in_words(name).removeprefix(name).strip()}" for name in methods]]
+    columns = min(3, len(titles))
+    rows = math.ceil(len(titles) / columns)
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(1.85 * columns, 2.05 * rows), layout="constrained")
-        axes = np.atleast_1d(figure.subplots(rows, columns)).ravel()
+        figure = column((0.25 + 0.97 * WIDTH / columns) * rows)
+        axes = figure.subplots(rows, columns, squeeze=False).ravel()
         for axis in axes:
             axis.set_axis_off()
         for axis, title, name in zip(axes, titles, ["", *methods], strict=False):
@@ -117,11 +116,6 @@ def mechanisms(methods: Sequence[str], folder: Path) -> None:
             axis.set(xlim=(-3.2, 3.2), ylim=(-3.2, 3.2), aspect="equal")
             axis.set_title(title, pad=2)
         save(figure, folder, "mechanism")
-
-
-def _title(name: str) -> str:
-    title = METHODS.get(name).title
-    return title if title.startswith(name) else f"{name}: {title}"
 
 
 def _sphere(axis: Any, others: NDArray[np.float64]) -> None:

@@ -71,7 +71,6 @@ def write_report(
             lead=_lead(recipe),
             panels=_panels_of(recipe, evaluated, known),
             titles=known.titles,
-            names=_names(recipe),
             facts=_facts(recipe, evaluated),
             recipe=yaml.safe_dump(recipe.model_dump(mode="json"), sort_keys=False),
             warnings=once_each(warnings),
@@ -89,7 +88,7 @@ def answers_of(recipe: Recipe, evaluated: Sequence[Evaluated]) -> dict[str, Any]
     results, warnings = long_results(recipe.model.backbone, evaluated)
     known = Results(results, warnings, headings(recipe))
     panels = _panels_of(recipe, evaluated, known)
-    return content_of(Page(recipe.name, _lead(recipe), panels, known.titles, _names(recipe), facts=()))
+    return content_of(Page(recipe.name, _lead(recipe), panels, known.titles, facts=()))
 
 
 def _panels_of(recipe: Recipe, evaluated: Sequence[Evaluated], results: Results) -> list[dict[str, Any]]:
@@ -103,16 +102,6 @@ def _lead(recipe: Recipe) -> str:
     people = " or ".join(f"{recipe.partitions.scales[scale]:,}" for scale in recipe.forget.scales)
     how = f"{recipe.model.backbone}, {recipe.faces.size} × {recipe.faces.size} pixels, {recipe.faces.source} faces"
     return f"A face recognition model was made to forget {people} people, and this is what came of it. ({how}.)"
-
-
-def _names(recipe: Recipe) -> dict[str, str]:
-    """The plain name of each variant's method, that of its file: `orthonormal frame`."""
-    names = {ORIGINAL: "original model"}
-    for variant in recipe.forget.methods:
-        method = METHODS.get(method_settings(recipe, variant).method)
-        words = method.__module__.rpartition(".")[2].replace("_", " ")
-        names[variant] = "" if words == variant.lower() else words
-    return names
 
 
 def _facts(recipe: Recipe, evaluated: Sequence[Evaluated]) -> list[tuple[str, str]]:

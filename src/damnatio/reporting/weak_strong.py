@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
+from damnatio.evaluation.calibrating import MARKED
 from damnatio.evaluation.measuring import ABOVE, ORIGINAL
-from damnatio.reporting.figures import Drawn, density_of
-from damnatio.reporting.looks import FORGET, METHODS, RETAIN, STYLE, in_order, method_of, save
+from damnatio.reporting.canvas import NORMAL, STYLE, column, drawn_in, legend, save
+from damnatio.reporting.figures import Drawn, draw_density
+from damnatio.reporting.looks import BLACK, FORGET, METHODS, RETAIN, in_order, method_of
 from damnatio.reporting.lookup import Quantity, Results
 
 SEEN = "Ftr-Ftr"
@@ -66,40 +66,28 @@ def choose(results: Results, scale: str, variants: Sequence[str]) -> Chosen | No
 def weak_and_strong(models: Sequence[Drawn], chosen: Chosen, folder: Path, name: str) -> None:
     """Draw f*, weak and strong forgetting at one scale, one panel each."""
     drawn = {model.variant: model for model in models}
-    strong = "strong forgetting" if chosen.reached else "nearest to strong forgetting"
+    strong = "strong forgetting" if chosen.reached else "nearest to strong"
     panels = [
         ("before", ORIGINAL),
         *([("weak forgetting", chosen.weak)] if chosen.weak else []),
         (strong, chosen.strong),
     ]
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(2.35 * len(panels), 2.2), layout="constrained")
+        figure = column(2.0)
         axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
         for axis, letter, (what, variant) in zip(axes, "abc", panels, strict=False):
             _panel(axis, drawn[variant], None if variant == ORIGINAL else drawn[ORIGINAL])
-            axis.set_title(f"({letter}) {drawn[variant].title}: {what}" if variant != ORIGINAL else f"({letter}) f*")
-        lines = [Line2D([], [], color=colour, ls=style, label=title) for title, (_, style, colour) in LINES.items()]
-        lines.append(Line2D([], [], color=FORGET, ls=":", label="mated forget under f*"))
-        figure.legend(handles=lines, loc="outside lower center", ncols=5, handlelength=1.8, columnspacing=1.2)
+            axis.set_title(f"({letter}) {drawn[variant].title}\n{what}")
+        figure.supxlabel("cosine similarity", fontsize=NORMAL)
+        legend(figure, drawn_in(axes), "upper", handle=2.0)
         save(figure, folder, name)
 
 
 def _panel(axis: Any, model: Drawn, before: Drawn | None) -> None:
-    for (kind, group), style, colour in LINES.values():
-        centres, density = density_of(model.sketches[f"{kind}/{group}"])
-        axis.plot(centres, density, style, color=colour, lw=1.0)
-        if style == "-":
-            axis.fill_between(centres, density, color=colour, alpha=0.15, lw=0)
+    for label, ((kind, group), style, colour) in LINES.items():
+        draw_density(axis, model.sketches[f"{kind}/{group}"], label, colour, style)
     if before is not None:
-        axis.plot(*density_of(before.sketches[f"mated/{SEEN}"]), ":", color=FORGET, lw=1.0)
-    axis.axvline(model.threshold, color="black", lw=0.8)
-    axis.set(yticks=[], xlim=(-0.6, 1.0), xlabel="cosine similarity")
-    axis.set_ylim(0, 1.12 * axis.get_ylim()[1])
-    axis.annotate(
-        "$\\tau$",
-        (model.threshold, 0.98),
-        (2, 0),
-        xycoords=("data", "axes fraction"),
-        textcoords="offset points",
-        va="top",
-    )
+        draw_density(axis, before.sketches[f"mated/{SEEN}"], "mated forget under f*", FORGET, ":")
+    axis.axvline(model.threshold, color=BLACK, lw=0.8, label=f"threshold τ at FMR {MARKED:g}")
+    axis.set(yticks=[], xlim=(-0.6, 1.0), ylim=(0, None), xticks=[-0.5, 0, 0.5, 1])
+    axis.set_xticklabels(["-0.5", "0", "0.5", "1"])

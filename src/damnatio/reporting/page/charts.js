@@ -99,13 +99,18 @@ function drawScores(chart) {
 
 // --- the operating range ---
 
+/** A method's marker and dash are those of the report's figures. */
+const symbolOf = (name) => ({ symbol: `path://${content.variants[name].marker}`, symbolKeepAspect: true });
+const dashOf = (name, width) => (content.variants[name].dash.length ? content.variants[name].dash.map((length) => length * width) : "solid");
+
 function drawRange(chart) {
   const key = byId("det-group").value;
   const shown = variants().filter((name) => state.methods.has(name));
   const { targets, models } = panel();
   const series = shown.filter((name) => models[name].rates[key]).map((name) => ({
-    name: titleOf(name), type: "line", showSymbol: false, color: colourOf(name), symbol: content.variants[name].marker || "circle",
-    lineStyle: { width: name === ORIGINAL ? 2.5 : 1.8, type: content.variants[name].dash || "solid" },
+    name: titleOf(name), type: "line", color: colourOf(name), ...symbolOf(name),
+    showSymbol: true, showAllSymbol: false, symbolSize: 8,
+    lineStyle: { width: 2, type: dashOf(name, 2) },
     data: targets.map((at, place) => [at, rateOf(name, key, place)?.value ?? NaN]),
   }));
   if (series.length) series[0].markLine = { silent: true, symbol: "none", label: { show: false }, lineStyle: { color: ink("ink"), type: "solid" }, data: [{ xAxis: target() }] };
@@ -133,7 +138,7 @@ function drawCosts(chart, x, y, coordinates, lowerIsBetter) {
     series: [{
       type: "scatter", symbolSize: 13,
       data: found.map(([name, a, b], number) => ({
-        value: [bent(a), lowerIsBetter ? bent(b) : b], a, b, full: named(name), hollow: hollow[number],
+        ...symbolOf(name), value: [bent(a), lowerIsBetter ? bent(b) : b], a, b, full: named(name), hollow: hollow[number],
         itemStyle: { color: hollow[number] ? "transparent" : colourOf(name), borderColor: colourOf(name), borderWidth: 2 },
         label: { show: true, position: "right", formatter: titleOf(name), color: ink("ink") },
       })),

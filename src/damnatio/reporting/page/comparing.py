@@ -68,14 +68,13 @@ def _lighter(model: Json) -> Json:
     return {**model, **{name: type(model[name])() for name in LEFT_OUT if name in model}}
 
 
-def titles_of(sides: Sequence[Side]) -> tuple[dict[str, str], dict[str, str]]:
-    """Heading and plain name of every variant of any run, in the order of the tables."""
+def titles_of(sides: Sequence[Side]) -> dict[str, str]:
+    """The heading of every variant of any run, in the order of the tables."""
     known: Json = {}
     for side in sides:
         for content in side.contents:
             known |= content["variants"]
-    order = in_order(list(known))
-    return {name: known[name]["title"] for name in order}, {name: known[name].get("name", "") for name in order}
+    return {name: known[name]["title"] for name in in_order(list(known))}
 
 
 def compared(sides: Sequence[Side]) -> Json:

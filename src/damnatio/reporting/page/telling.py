@@ -46,4 +46,4 @@ def _wrapped(text: str, width: int, indent: str) -> list[str]:
 
 def _named(content: Json, variant: str) -> str:
     known = content["variants"][variant]
-    return f"{known['title']}, {known['name']}" if known.get("name") else str(known["title"])
+    return str(known["title"]) if known["words"] == variant else f"{known['title']}, {known['words']}"

@@ -27,14 +27,12 @@ function element(name, properties = {}, ...children) {
 
 const byId = (id) => document.getElementById(id);
 const titleOf = (variant) => content.variants[variant].title;
-function named(variant) {
-  const { title, name } = content.variants[variant];
-  return name ? `${title} · ${name}` : title;
-}
-/** The same with the plain name apart, which a narrow screen leaves out. */
-const namedParts = (variant) => [titleOf(variant), element("span", { className: "plain", textContent: content.variants[variant].name ? ` · ${content.variants[variant].name}` : "" })];
+const wordsOf = (variant) => (content.variants[variant].words === variant ? "" : ` · ${content.variants[variant].words}`);
+const named = (variant) => titleOf(variant) + wordsOf(variant);
+/** The same with the plain words apart, which a narrow screen leaves out. */
+const namedParts = (variant) => [titleOf(variant), element("span", { className: "plain", textContent: wordsOf(variant) })];
 const dark = () => document.documentElement.dataset.theme === "dark";
-const colourOf = (variant) => (dark() && content.variants[variant].dark) || content.variants[variant].colour;
+const colourOf = (variant) => content.variants[variant][dark() ? "dark" : "colour"];
 const ink = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
 /** Fill a select; `chosen` is kept where it is still there. */

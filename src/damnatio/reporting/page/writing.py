@@ -14,7 +14,7 @@ from damnatio.reporting import answers
 from damnatio.reporting.findings.judging import EXPLANATION
 from damnatio.reporting.findings.judging import MARKS as FOUND
 from damnatio.reporting.illustrations import Illustration, embedded
-from damnatio.reporting.looks import colours_of
+from damnatio.reporting.looks import for_a_page
 from damnatio.reporting.page.content import BINS, Json
 from damnatio.reporting.page.words import COLUMNS, SCORES, SYMBOLS
 from damnatio.support.files import write_atomically
@@ -33,8 +33,6 @@ class Page:
     panels: Sequence[Json]
     titles: Mapping[str, str]
     """the heading of each variant, in the order of the tables"""
-    names: Mapping[str, str]
-    """the plain name of each variant's method"""
     facts: Sequence[tuple[str, str]]
     """of the provenance: what, and its value"""
     recipe: str = ""
@@ -81,14 +79,11 @@ def write_page(page: Page, folder: Path) -> None:
 
 def content_of(page: Page) -> Json:
     """What the script reads."""
-    colours = colours_of(list(page.titles))
+    looks = {look.pop("name"): look for look in for_a_page(list(page.titles))}
     return {
         "version": __version__,
         "title": page.title,
-        "variants": {
-            variant: {"title": title, "name": page.names.get(variant, ""), "colour": colours[variant]}
-            for variant, title in page.titles.items()
-        },
+        "variants": {variant: {"title": title, **looks[variant]} for variant, title in page.titles.items()},
         "columns": {
             column.key: {
                 "heading": column.heading,
