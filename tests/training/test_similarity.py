@@ -51,9 +51,7 @@ JOBS: dict[str, Callable[[int], Job]] = {
 
 
 @pytest.mark.parametrize("name", JOBS)
-def test_the_weights_are_the_same_with_and_without(
-    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_weights_are_the_same_with_and_without(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(similarity, "SHARE", 1.0)  # a look after every step
     for pairs in (0, 64):
         folder = tmp_path / str(pairs)
