@@ -37,7 +37,7 @@ from damnatio.training.loop import Job, fit
 
 RUN, RESULTS = "run.json", "results.parquet"
 WITHOUT_EFFECT = {"scales", "methods", "settings", "workers", "log_every"}
-WITHOUT_EFFECT |= {"checkpoint_seconds", "checkpoint_share", "channels_last", "compile"}
+WITHOUT_EFFECT |= {"checkpoint_seconds", "checkpoint_share", "probe_pairs", "channels_last", "compile"}
 """of the section `forget`: other contestants, and how a result is reached"""
 
 

@@ -31,7 +31,16 @@ from damnatio.support.errors import DamnatioError
 from damnatio.support.tables import Table
 from damnatio.workspace import Output, Wanted, Workspace
 
-_NO_EFFECT = {"workers", "log_every", "checkpoint_seconds", "checkpoint_share", "cache_gb", "slurm"}
+_NO_EFFECT = {
+    "workers",
+    "log_every",
+    "probe_pairs",
+    "checkpoint_seconds",
+    "checkpoint_share",
+    "cache_gb",
+    "slurm",
+    "tensorboard",
+}
 """Settings that change how a result is reached, but never the result: no key depends on them."""
 
 

@@ -295,6 +295,11 @@ class Workspace:
         shutil.rmtree(old, ignore_errors=True)
 
 
+def made_here() -> dict[str, str]:
+    """What a manifest says of the machine."""
+    return {"machine": f"{platform.machine()} x {os.cpu_count()}", "device": _gpu()}
+
+
 def _gpu() -> str:
     """The GPU that torch computes on; empty without one, or where torch was not needed."""
     torch = sys.modules.get("torch")
@@ -341,8 +346,7 @@ def _finish(folder: Path, wanted: Mapping[str, Any], key: str, seconds: float) -
     made = {
         "damnatio": __version__,
         "python": platform.python_version(),
-        "machine": f"{platform.machine()} x {os.cpu_count()}",
-        "device": _gpu(),
+        **made_here(),
         "processes": processes.size(),
         "command": " ".join(["damnatio", *sys.argv[1:]]),
         "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),

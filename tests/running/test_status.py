@@ -46,7 +46,7 @@ def test_what_failed_is_told_with_its_last_line(run: Path) -> None:
     }
     text = text_of(found)
     assert "failed   4-train/b                   no b" in text
-    assert text.endswith("1 done, 1 failed, 4 waiting; the time left is not known yet")
+    assert text.endswith("1 done, 1 failed, 4 waiting; estimating the time left")
 
 
 def test_what_runs_is_told_with_who_and_how_far(run: Path) -> None:

@@ -80,6 +80,7 @@ def job(
     vectors.partial_fc = partial_fc
     rows = np.arange(CLASSES * EACH)
     common = {"batch": 9, "epochs": 2, "lr": 0.05, "checkpoint_seconds": 0, "checkpoint_share": 1, "log_every": 1}
+    common["probe_pairs"] = 0
     lr = {**common, **settings}.pop("lr")
     chosen = Optimisation(**{k: v for k, v in {**common, **settings}.items() if k != "lr"})
     forgetting = None

@@ -3,6 +3,7 @@
 import argparse
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from damnatio.cli.arguments import RECIPE, Verbs, add_recipe_options, folder, positive
 from damnatio.cli.showing import add_tables, say, show_joined, show_report, speaks
+from damnatio.cli.watching import in_the_dark, show_status, watching
 
 if TYPE_CHECKING:
     from damnatio.pipeline import Pipeline
@@ -42,11 +44,14 @@ def add(verbs: "Verbs[argparse.ArgumentParser]") -> None:
         add_processes(run)
         one = "one task alone, as `damnatio status` names it; what it needs must be finished"
         run.add_argument("--task", metavar="NAME", help=one)
+        scalars = "write losses and similarities for TensorBoard too, into RUN/tensorboard"
+        run.add_argument("--tensorboard", action="store_true", help=scalars)
         run.set_defaults(act=as_group(_run), resumes=True)
     text = "say what of a run is done, running, failed and waiting, and the time left"
     status = verbs.add_parser("status", help=text, description=f"{text[0].upper()}{text[1:]}.")
     status.add_argument("run", type=folder, metavar="RUN", help="the folder of a run")
-    status.set_defaults(act=_status)
+    status.add_argument("--watch", action="store_true", help="go on showing it until all is done")
+    status.set_defaults(act=show_status)
 
 
 def add_processes(verb: argparse.ArgumentParser) -> None:
@@ -93,6 +98,7 @@ def _without_processes(words: list[str]) -> list[str]:
 @contextmanager
 def in_run(options: argparse.Namespace) -> "Iterator[tuple[dict[str, Pipeline], Walk]]":
     """The pipelines of a command's recipe, by experiment, and the walk through them in the run's folder."""
+    options.started = time.monotonic()
     source, data = getattr(options, "recipe", "demo"), False
     if options.verb == "faces":
         from damnatio.recipe.files import names_faces
@@ -123,13 +129,18 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _in_slots(options: argparse.Namespace, pipelines: "dict[str, Pipeline]", graph: "Graph", walk: "Walk") -> int:
+    import torch
+
     from damnatio.running.failures import all_of
     from damnatio.running.slots import Pool, slots_of
 
     several = ["--processes", str(options.processes)] if options.processes > 1 else []
     command = [sys.executable, "-m", "damnatio", *_task_words(options, walk.folder), *several]
-    pool = Pool(graph, walk.folder, command, slots_of(options.slots, options.processes, say), say)
-    pool.run()
+    slots = slots_of(options.slots, options.processes, say)
+    together = options.processes if torch.cuda.is_available() else 1  # processes on one processor only share it
+    with watching(options, pipelines, graph, walk, slots=len(slots), together=together):
+        pool = Pool(graph, walk.folder, command, slots, walk.say)
+        pool.run()
     _show(options, walk.folder)
     if pool.failed:
         raise all_of(pool.failed)
@@ -139,15 +150,19 @@ def _in_slots(options: argparse.Namespace, pipelines: "dict[str, Pipeline]", gra
 def _by_slurm(options: argparse.Namespace, pipelines: "dict[str, Pipeline]", graph: "Graph", walk: "Walk") -> int:
     from damnatio.cli.jobs import Job
     from damnatio.recipe.schema import SlurmSettings
+    from damnatio.running.expecting import expect
     from damnatio.running.graph import Task
     from damnatio.running.slurm import submit
 
+    scalars = ["--tensorboard"] if options.tensorboard or any(p.recipe.tensorboard for p in pipelines.values()) else []
+
     def job(task: Task) -> Job:
-        return Job((*_task_words(options, walk.folder), "--task", task.mark), os.getcwd())
+        return Job((*_task_words(options, walk.folder), *scalars, "--task", task.mark), os.getcwd())
 
     first = next(iter(pipelines.values()))
     jobs = submit(graph, walk.folder, first.recipe.slurm or SlurmSettings(), job, say)
-    say(f"{len(jobs)} jobs are with Slurm: damnatio status {walk.folder} says how far they are")
+    expect(pipelines, graph, walk.folder, say, elsewhere=True)
+    say(f"{len(jobs)} jobs are with Slurm: damnatio status {walk.folder} --watch shows how far they are")
     return 0
 
 
@@ -162,11 +177,15 @@ def run_here(options: argparse.Namespace) -> int:
     with in_run(options) as (pipelines, walk):
         graph = _planned(options, pipelines, walk)
         from damnatio.running.local import run_all, run_task
+        from damnatio.support import processes
 
         if getattr(options, "task", None):
-            run_task(graph.task(options.task), pipelines, graph, walk)
+            task = graph.task(options.task)
+            with in_the_dark(options, graph, walk, task.nodes):
+                run_task(task, pipelines, graph, walk)
         else:
-            made = run_all(pipelines, graph, walk)
+            with watching(options, pipelines, graph, walk, together=processes.size()):
+                made = run_all(pipelines, graph, walk)
             if made and speaks():
                 _show(options, walk.folder)
         walk.conclude()
@@ -195,10 +214,3 @@ def _show(options: argparse.Namespace, run: Path) -> None:
         show_report(built(settings["recipe"], run / REPORT), run / REPORT, options.tables)
     elif settings:
         show_joined(runs_in(run), run / REPORT, options.tables)
-
-
-def _status(options: argparse.Namespace) -> int:
-    from damnatio.running.status import status, text_of
-
-    print(text_of(status(options.run)), flush=True)
-    return 0

@@ -135,6 +135,9 @@ class Optimisation(Section):
         None, ge=0, le=256, description="processes that read images; 0 reads in the loop; unset: 4 per GPU, 0 without"
     )
     log_every: Count = 20
+    probe_pairs: int = Field(
+        64, ge=0, le=4_096, description="pairs of images whose similarity is logged while the model is trained; 0: none"
+    )
     checkpoint_seconds: float = Field(30.0, ge=0, description="between two checkpoints, at the least")
     checkpoint_share: float = Field(
         0.01, gt=0, le=1, description="of the time that writing checkpoints may take: large ones are written less often"
@@ -232,6 +235,9 @@ class Recipe(Section):
         le=1_024,
         description="processor threads; 0 takes one per core, on a busy machine too. The last bits of trained weights "
         "depend on the number: set it if two runs must be the same",
+    )
+    tensorboard: bool = Field(
+        False, description="write losses and similarities for TensorBoard too, into `tensorboard/` of the run's folder"
     )
     faces: SerializeAsAny[FaceSettings]
     captures: CaptureSettings = CaptureSettings()

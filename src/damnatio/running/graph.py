@@ -106,10 +106,12 @@ class Graph:
         known = ", ".join(task.name for task in self.tasks.values())
         raise DamnatioError(f"There is no task '{wanted}' in this recipe. Known: {known}.")
 
-    def done(self, folder: Path) -> dict[str, Output]:
-        """The nodes whose outputs are in the run's folder."""
-        found: dict[str, Output] = {}
+    def done(self, folder: Path, known: Mapping[str, Output] | None = None) -> dict[str, Output]:
+        """The nodes whose outputs are in the run's folder. Those that are `known` to be there are not looked for."""
+        found: dict[str, Output] = dict(known or {})
         for key, node in self.nodes.items():
+            if key in found:
+                continue
             if node.stage.startswith(REPORT):
                 output = self._report(folder, node, found)
             elif all(need in found for need in node.needs.values()):

@@ -23,8 +23,8 @@ from damnatio.support.files import content_key
 from damnatio.training.stopping import Stopped, stop_requested
 from damnatio.workspace import LOCKS, Absent, Output, Wanted, Workspace
 
-GRAPH = ".graph.json"
-LEFT = {FOLDER, GRAPH}
+GRAPH, ESTIMATE = ".graph.json", ".estimate.json"
+LEFT = {FOLDER, GRAPH, ESTIMATE}
 """what says how far a run is, and is worth nothing where nothing was made"""
 
 

@@ -146,17 +146,17 @@ class Checkpoint:
 def drop_lines_after(step: int, log: Path) -> None:
     """Remove the lines of later steps from a log, since these steps are taken again, and lines that were cut off."""
     if log.exists():
-        kept = [line for line in log.read_bytes().splitlines() if (_step_of(line) or math.inf) <= step]
+        kept = [line for line in log.read_bytes().splitlines() if _step_of(line) <= step]
         write_atomically(log, b"".join(line + b"\n" for line in kept))
 
 
-def _step_of(line: bytes) -> int | None:
-    """The step of a line of the log; None if the line cannot be read."""
+def _step_of(line: bytes) -> float:
+    """The step of a line of the log; infinity if the line cannot be read."""
     try:
         step: int = json.loads(line)["step"]
     except (ValueError, KeyError, TypeError, RecursionError):
-        return None
-    return step if isinstance(step, int) else None
+        return math.inf
+    return step if isinstance(step, int) else math.inf
 
 
 def _below(name: str, entries: Mapping[str, T]) -> dict[str, T]:

@@ -37,11 +37,12 @@ from damnatio.support import processes
 from damnatio.support.devices import use_tf32
 from damnatio.support.errors import DamnatioError
 from damnatio.support.exchange import GradientSum, any_of, gathered, same_everywhere
-from damnatio.support.progress import progress
+from damnatio.support.progress import progress, watched
 from damnatio.training.batch_norm import synchronised
 from damnatio.training.checkpoints import Checkpoint, Schedule, drop_lines_after
 from damnatio.training.embedding_pass import EmbeddingPass
 from damnatio.training.sampling import Batch, Batches, ForgetSampler, RetainSampler
+from damnatio.training.similarity import Similarity, pairs_of
 from damnatio.training.stopping import Stopped, stop_requested
 
 METRICS = "metrics.jsonl"
@@ -128,7 +129,15 @@ class _Loop:
         gradients = GradientSum([p for p in job.backbone.parameters() if p.requires_grad])
         self.embedding = EmbeddingPass(self._fast(job.backbone), self.settings.precision, gradients)
         self.original = EmbeddingPass(self._fast(forgetting.original), self.settings.precision) if forgetting else None
+        self.similarity = self._similarity()
         self._warm = 0.0
+
+    def _similarity(self) -> Similarity:
+        job, count = self.job, self.settings.probe_pairs
+        pairs = {"retain": pairs_of(job.rows, job.labels, count)}
+        if job.forgetting:
+            pairs["forget"] = pairs_of(job.forgetting.images.images, job.forgetting.images.identities, count)
+        return Similarity(pairs, job.inputs, job.card.dim, self.folder)
 
     def _fast(self, network: nn.Module) -> nn.Module:
         """The network as the recipe wants it computed."""
@@ -161,12 +170,13 @@ class _Loop:
     def _run(self) -> None:
         start = self.begin()
         images_per_step = self.settings.batch
-        logged, logged_step = time.monotonic(), start
         done, every = start * images_per_step, self.steps * images_per_step
         with (
             (self.folder / METRICS if processes.is_main() else Path(os.devnull)).open("a") as log,
             progress(self.job.title, every, "images", done) if processes.is_main() else nullcontext(_unseen) as advance,
         ):
+            self._look(start, due=start == 0)
+            logged, logged_step = time.monotonic(), start
             for step, batch in zip(range(start, self.steps), self._loader(start), strict=True):
                 terms = self._step(step, batch)
                 now = time.monotonic()
@@ -175,10 +185,16 @@ class _Loop:
                     speed = (step + 1 - logged_step) * images_per_step / (now - logged)
                     log.write(json.dumps(self._line(step, terms, speed)) + "\n")
                     log.flush()
-                    logged, logged_step = now, step + 1
+                    self._look(step + 1, due=step + 1 == self.steps or self.similarity.is_due())
+                    logged, logged_step = time.monotonic(), step + 1
                 if step + 1 < self.steps:
                     self._save_if_due(step + 1)
                 advance(images_per_step, note="  ".join(f"{name} {value:.3f}" for name, value in terms.items()))
+
+    def _look(self, step: int, due: bool) -> None:
+        """Measure how alike the pairs of images are. The main process does, with what every process has."""
+        if due and processes.is_main():
+            self.similarity.look(step, self.job.backbone, self._mode)
 
     def _loader(self, start: int) -> DataLoader[Batch]:
         """The batches of all steps that are left, read ahead by workers if there are any."""
@@ -214,7 +230,7 @@ class _Loop:
         elif done == TRIAL:
             left = self.steps - step - 1
             seconds = (now - self._warm) / TRIAL * left
-            if seconds > WORTH_SAYING:
+            if seconds > WORTH_SAYING and not watched():  # who watches says it of the whole run
                 self.say(f"{self.job.title}: about {seconds / 60:.0f} min for the remaining {left:,} steps")
 
     def _step(self, step: int, batch: Batch) -> dict[str, float]:
@@ -354,6 +370,7 @@ class _Loop:
         if processes.is_main():
             log = self.folder / METRICS
             drop_lines_after(step, log) if step else log.unlink(missing_ok=True)
+            self.similarity.go_on(step)
         return step
 
 

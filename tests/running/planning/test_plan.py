@@ -40,6 +40,7 @@ def test_seconds_by_hand() -> None:
     faster = Speed(gradients=100, forwards=400, decoded=1000, compared=1e6, words="", relative={"bf16": 2.0})
     assert seconds_of(Piece("x", "", "", gradients=200, precision="bf16"), faster) == 1
     assert seconds_of(Piece("x", "", "", decoded=5000, compared=3_000_000), speed) == 5 + 3
+    assert seconds_of(Piece("evaluate", "", "", compared=3_000_000), speed) == 5 + 3  # five whatever its size
 
 
 def test_the_memory_of_the_papers_head_by_hand() -> None:

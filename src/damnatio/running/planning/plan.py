@@ -16,6 +16,11 @@ from damnatio.support.workers import cores
 
 T = TypeVar("T")
 GPUS = (1, 2, 4, 8)
+FIXED = {
+    **dict.fromkeys(("faces", "partitions", "train", "trunk", "forget", "embed"), 1.0),
+    **{"captures": 2.0, "evaluate": 5.0, "report": 9.0},
+}
+"""seconds of a stage beside what is counted, such as drawing figures: as measured on two cores at the demo's size"""
 
 
 @dataclass(frozen=True)
@@ -92,12 +97,12 @@ def plan(
     named = None if name == HERE else device_named(name)
     works: dict[str, Work] = {}
     speeds: dict[str, Speed] = {}
-    known = _Once()
+    known = Once()
     for title, recipe in recipes.items():
         found = known(["source", recipe.faces], partial(at_hand, recipe))
         works[title] = Work(recipe, counts_of(recipe, found))
-        speeds[title] = _speed(works[title], found, name, known, say)
-    pieces = _merged({title: (work, speeds[title]) for title, work in works.items()})
+        speeds[title] = speed_of(works[title], found, name, known, say)
+    pieces = merged({title: (work, speeds[title]) for title, work in works.items()})
     trainings = [
         (f"{title} {piece.name}".strip(), work, piece)
         for title, work in works.items()
@@ -126,7 +131,7 @@ def _none(works: Mapping[str, Work]) -> tuple[str, Work, Piece]:
     return title, work, next(piece for piece in work.pieces if piece.stage == "train")
 
 
-class _Once:
+class Once:
     """Results by what they depend on: three experiments on one source read its index once."""
 
     def __init__(self) -> None:
@@ -140,7 +145,15 @@ class _Once:
         return found
 
 
-def _speed(work: Work, found: AtHand | str, name: str, once: _Once, say: Callable[[str], None]) -> Speed:
+def speed_of(
+    work: Work,
+    found: AtHand | str,
+    name: str,
+    once: Once,
+    say: Callable[[str], None],
+    budget: float = probing.BUDGET,
+) -> Speed:
+    """How fast a named device is at this work, or the device here, which is measured in seconds of the budget."""
     recipe = work.recipe
     decoded = once(["decode", recipe.faces], lambda: probing.decoding_speed(recipe, found))
     compared = once(["compare", recipe.model.dim], lambda: probing.comparing_speed(recipe))
@@ -157,7 +170,8 @@ def _speed(work: Work, found: AtHand | str, name: str, once: _Once, say: Callabl
 
     def probe() -> tuple[probing.Trained, float]:
         say(f"measuring {recipe.model.backbone} at {recipe.faces.size} pixels on {_here()} ...")
-        return probing.training_speed(recipe, work.counts.classes), probing.embedding_speed(recipe)
+        trained = probing.training_speed(recipe, work.counts.classes, budget)
+        return trained, probing.embedding_speed(recipe, budget)
 
     sections = [recipe.model, recipe.train, recipe.faces.size, work.counts.classes]
     trained, embedded = once(["train", sections], probe)
@@ -182,7 +196,7 @@ def _room() -> float:
     return torch.cuda.mem_get_info()[1] / 1e9 if device().type == "cuda" else 0.0
 
 
-def _merged(works: Mapping[str, tuple[Work, Speed]]) -> list[Planned]:
+def merged(works: Mapping[str, tuple[Work, Speed]]) -> list[Planned]:
     """The pieces of all experiments, each once, in the order of the pipeline."""
     found: dict[str, tuple[Piece, float, list[str]]] = {}
     for title, (work, speed) in works.items():
@@ -193,9 +207,10 @@ def _merged(works: Mapping[str, tuple[Work, Speed]]) -> list[Planned]:
 
 def seconds_of(piece: Piece, speed: Speed) -> float:
     """On one device. Reading the images of a training is done beside it, by workers, and adds nothing."""
+    fixed = FIXED.get(piece.stage, 0.0)
     trained = piece.gradients / speed.gradients + piece.forwards / speed.forwards
     trained *= piece.share / speed.relative.get(piece.precision, 1.0)
-    return trained + piece.decoded / speed.decoded + piece.compared / speed.compared
+    return fixed + trained + piece.decoded / speed.decoded + piece.compared / speed.compared
 
 
 # --- several devices ----------------------------------------------------------------------------------------------
@@ -204,7 +219,7 @@ def seconds_of(piece: Piece, speed: Speed) -> float:
 def _layout(pieces: Sequence[Planned], devices: int, memory: Memory) -> Layout:
     seconds = {planned.piece.key: planned.seconds for planned in pieces}
     needs = {planned.piece.key: planned.piece.needs for planned in pieces}
-    joint = {planned.piece.key: planned.seconds / _faster(planned.piece, devices) for planned in pieces}
+    joint = {planned.piece.key: planned.seconds / faster(planned.piece, devices) for planned in pieces}
     first = {p.piece.key for p in pieces if p.piece.stage in ("faces", "captures", "partitions", "train")}
     rest = {key: tuple(need for need in needs[key] if need not in first) for key in seconds if key not in first}
     alone = sum(joint[key] for key in first)
@@ -217,7 +232,7 @@ def _layout(pieces: Sequence[Planned], devices: int, memory: Memory) -> Layout:
     )
 
 
-def _faster(piece: Piece, devices: int) -> float:
+def faster(piece: Piece, devices: int) -> float:
     """What so many devices gain if all work on this piece. Images that are only embedded are divided; what runs on the
     processor gains nothing."""
     if piece.steps:

@@ -33,8 +33,9 @@ from damnatio.training.loop import METRICS, Job, fit
 
 BUDGET = 8.0
 """seconds that the steps of one probe may take"""
-STEPS = 4
-"""steps of a probe at the recipe's batch; the first is not counted, since it is slower"""
+STEPS, MOST = 4, 40
+"""steps of a probe at the recipe's batch, at the least and at most: a moment says little of a machine that has other
+work too. The first is not counted, since it is slower"""
 FEW, MORE = 2, 8
 """images of the batches of a probe that cannot take the recipe's"""
 ROWS = 100_000
@@ -61,15 +62,16 @@ class Trained:
     batch: int
 
 
-def training_speed(recipe: Recipe, classes: int) -> Trained:
+def training_speed(recipe: Recipe, classes: int, budget: float = BUDGET) -> Trained:
     """The speed of f*'s training on this machine. Where the recipe's batch is too much for the budget, two small
     batches say what a step takes whatever its batch, and what each image adds."""
     set_threads(recipe.threads)
     batch = recipe.train.batch
     few = _seconds(recipe, classes, FEW, steps=2)
-    if few / FEW * batch * STEPS < BUDGET:
-        return Trained(batch / _seconds(recipe, classes, batch, steps=STEPS), batch)
-    more = min(batch, max(MORE, int(BUDGET / 2 * FEW / few)))
+    steps = int(budget * FEW / (few * batch))
+    if steps >= STEPS:
+        return Trained(batch / _seconds(recipe, classes, batch, steps=min(steps, MOST)), batch)
+    more = min(batch, max(MORE, int(budget / 2 * FEW / few)))
     each = max(_seconds(recipe, classes, more, steps=2) - few, 0) / (more - FEW) or few / FEW
     return Trained(batch / (max(few - FEW * each, 0) + batch * each), more)
 
@@ -79,7 +81,7 @@ def _seconds(recipe: Recipe, classes: int, batch: int, steps: int) -> float:
     model, size = recipe.model, recipe.faces.size
     card = Card(backbone=model.backbone, dim=model.dim, size=size).fed_as(model)
     plain = {"epochs": 1, "batch": batch, "warmup_epochs": 0.0, "workers": 0, "log_every": 1, "checkpoint_seconds": 1e9}
-    settings: Optimisation = recipe.train.model_copy(update=plain)
+    settings: Optimisation = recipe.train.model_copy(update={**plain, "probe_pairs": 0})
     rows = np.arange(steps * batch)
     torch.manual_seed(0)
     job = Job(
@@ -98,7 +100,7 @@ def _seconds(recipe: Recipe, classes: int, batch: int, steps: int) -> float:
         fit(job, Path(folder))
         lines = (Path(folder) / METRICS).read_text().splitlines()
     speeds = [float(json.loads(line)["images_per_second"]) for line in lines[1:]]
-    return batch / max(statistics.median(speeds), 0.05)
+    return batch * statistics.fmean(1 / max(speed, 0.05) for speed in speeds)
 
 
 def _network(recipe: Recipe) -> nn.Module:
@@ -108,7 +110,7 @@ def _network(recipe: Recipe) -> nn.Module:
     return new_backbone(model.backbone, size, model.dim).to(device())
 
 
-def embedding_speed(recipe: Recipe) -> float:
+def embedding_speed(recipe: Recipe, budget: float = BUDGET) -> float:
     """Images per second that the recipe's network embeds on this machine."""
     set_threads(recipe.threads)
     model, size = recipe.model, recipe.faces.size
@@ -120,7 +122,7 @@ def embedding_speed(recipe: Recipe) -> float:
         return time.perf_counter() - started
 
     taken(FEW)
-    count = max(FEW, min(4 * recipe.evaluate.embed_batch, int(BUDGET / 4 * FEW / taken(FEW))))
+    count = max(FEW, min(4 * recipe.evaluate.embed_batch, int(budget / 4 * FEW / taken(FEW))))
     return count / taken(count)
 
 
