@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 RUN := $(VENV)/bin
 SECONDS ?= 60
 
-.PHONY: demo demo-erasure test test-unit test-cli test-fast test-lowest test-insightface test-galleries fuzz test-processors check format results reproduce open-questions bench-frames bench-clusters bench-faces bench-eval bench-paper-eval bench-gate bench-charts bench-peers contest contest-lfw bench-train rehearse plans charts-asset test-slurm chaos clean
+.PHONY: demo demo-erasure test test-unit test-cli test-fast test-lowest test-insightface test-galleries fuzz test-processors check format results reproduce limits open-questions bench-frames bench-clusters bench-faces bench-eval bench-paper-eval bench-gate bench-charts bench-peers contest contest-lfw bench-train rehearse plans charts-asset test-slurm chaos clean
 
 demo: $(READY)  ## the whole experiment on rendered faces: runs/demo/report/index.html
 	$(RUN)/damnatio demo
@@ -86,6 +86,9 @@ results: $(READY)  ## run the demo and copy its tables and figures to results/de
 reproduce: $(READY)  ## the paper's tables at a tenth of its size, on two cores in about four hours: results/tenth; goes on where it was stopped
 	$(RUN)/damnatio run tenth --on gpus --slots 2
 	$(RUN)/python results/collect.py runs/tenth results/tenth
+
+limits: $(READY)  ## what limits f* on rendered faces: results/limits; about 25 minutes of one core
+	$(RUN)/python benchmarks/limits.py
 
 open-questions: $(READY)  ## other heads, and forget sets of 20 and 50 %: results/open-question-*; under an hour, goes on where it was stopped
 	for name in open-question-heads open-question-fractions; do \

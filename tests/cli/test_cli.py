@@ -50,8 +50,8 @@ def test_a_run_leaves_numbered_stages_and_a_report(finished: Path) -> None:
     names = {path.name for path in (finished / "report").iterdir()}
     for table in ("rates", "rates-fixed", "distances", "protocol", "text", "cost"):
         assert {f"{table}.md", f"{table}.csv", f"{table}.tex"} <= names
-    for figure in ("distributions-S1", "distributions-S2", "det", "captures", "trade-off", "mechanism"):
-        assert {f"{figure}.png", f"{figure}.svg"} <= names
+    for figure in ("distributions-S1", "distributions-S2", "det-S1", "det-S2", "captures", "trade-off", "mechanism"):
+        assert {f"{figure}.png", f"{figure}.svg", f"{figure}.pdf"} <= names
     assert not list(finished.rglob(".partial-*"))
 
 
@@ -139,7 +139,7 @@ def test_running_again_computes_nothing(tmp_path: Path, tiny: list[str], capsys:
 def test_the_same_recipe_gives_the_same_numbers(tmp_path: Path, tiny: list[str]) -> None:
     for name in ("a", "b"):
         assert main(["run", "demo", "--run", str(tmp_path / name), *tiny]) == 0
-    for file in ("results.csv", "rates.md", "distances.tex", "det.svg"):
+    for file in ("results.csv", "rates.md", "distances.tex", "det-S1.svg", "det-S1.pdf"):
         assert (tmp_path / "a/report" / file).read_bytes() == (tmp_path / "b/report" / file).read_bytes()
 
 

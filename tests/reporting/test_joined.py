@@ -213,6 +213,7 @@ def test_figures_are_written_for_people_and_for_the_page(joined: Path) -> None:
     for name in ("trade-off", "rates-by-group"):
         assert (joined / f"{name}.png").read_bytes().startswith(b"\x89PNG")
         assert "<svg" in (joined / f"{name}.svg").read_text()
+        assert (joined / f"{name}.pdf").read_bytes().startswith(b"%PDF")
 
 
 def test_findings_are_judged_on_each_seed(joined: Path) -> None:

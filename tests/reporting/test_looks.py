@@ -24,8 +24,8 @@ OTHERS = {str(place): look for place, look in enumerate(looks.OTHERS)}
 @pytest.mark.parametrize("palette", [looks.METHODS, OTHERS], ids=["methods", "others"])
 def test_people_tell_any_two_looks_apart(palette: Mapping[str, looks.Look], theme: str) -> None:
     for one, two in itertools.combinations(palette, 2):
-        colours = [getattr(palette[name], theme) for name in (one, two)]
-        seen = {vision: distance(*colours, vision) for vision in VISIONS}
+        first, second = (getattr(palette[name], theme) for name in (one, two))
+        seen = {vision: distance(first, second, vision) for vision in VISIONS}
         assert palette[one].marker != palette[two].marker
         assert seen["full"] >= APART, (one, two, seen)
         assert min(seen[vision] for vision in MACHADO) >= DEFICIENT, (one, two, seen)

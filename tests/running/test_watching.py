@@ -132,3 +132,14 @@ def test_only_a_terminal_gets_the_view(
     monkeypatch.setattr("sys.stderr.isatty", lambda: terminal, raising=False)
     monkeypatch.setenv("TERM", term)
     assert watching.on_terminal() == live
+
+
+def test_a_folder_is_watched_until_all_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    states = iter([of(MADE, WAITS, left=120.0), of(MADE, WAITS, left=60.0), of(MADE)])
+    said: list[str] = []
+    slept: list[float] = []
+    monkeypatch.setattr("time.sleep", slept.append)
+    monkeypatch.setattr(watching, "on_terminal", lambda: False)
+    watching.watch_folder(lambda: next(states), "demo", said.append)  # type: ignore[arg-type]
+    assert said == ["1 of 2 parts done, about 2 min left", "1 of 2 parts done, about 60 s left"]
+    assert slept == [watching.QUIET] * 2

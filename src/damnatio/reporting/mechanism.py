@@ -105,7 +105,7 @@ def mechanisms(methods: Sequence[str], folder: Path) -> None:
     columns = min(3, len(titles))
     rows = math.ceil(len(titles) / columns)
     with mpl.rc_context(STYLE):
-        figure = column((0.25 + 0.97 * WIDTH / columns) * rows)
+        figure = column((0.33 + 0.97 * WIDTH / columns) * rows)
         axes = figure.subplots(rows, columns, squeeze=False).ravel()
         for axis in axes:
             axis.set_axis_off()

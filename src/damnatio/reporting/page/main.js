@@ -59,7 +59,12 @@ function start() {
   startCompared();
   const fit = () => charts.forEach((chart) => chart.resize());
   addEventListener("resize", fit);
-  addEventListener("beforeprint", () => { setTheme("light"); fit(); });
+  addEventListener("beforeprint", () => {
+    setTheme("light");
+    for (const drawn of document.querySelectorAll(".chart svg")) {
+      drawn.setAttribute("viewBox", `0 0 ${drawn.clientWidth} ${drawn.clientHeight}`); // so that the sheet can scale it
+    }
+  });
 }
 
 start();
