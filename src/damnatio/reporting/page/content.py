@@ -98,8 +98,8 @@ def _rates(its: Range, targets: Sequence[float]) -> Json:
 
 
 def _short(value: float) -> float | None:
-    """An end of an interval, which is no number that anybody compares bit for bit."""
-    return None if math.isnan(value) else round(value, 5)
+    """An end of an interval, which is no number that anybody compares bit for bit; also where it is tiny."""
+    return None if math.isnan(value) else float(f"{value:.4g}")
 
 
 def _distances(results: Results, scale: str, variant: str) -> Json:
