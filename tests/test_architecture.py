@@ -8,7 +8,7 @@ import pytest
 from damnatio.support.code import HOME, imported_by
 
 SUPPORT = ["support"]
-SECTIONS = ["recipe.schema", "recipe.sentences", "recipe.yaml_text"]
+SECTIONS = ["recipe.schema", "recipe.protocols", "recipe.sentences", "recipe.yaml_text"]
 PARTS = ["backbones", "galleries", "heads", "methods", "metrics", "models"]
 STAGES = ["faces", "captures", "partitions", "training", "forgetting", "embedding", "evaluation", "reporting"]
 ORDER = [

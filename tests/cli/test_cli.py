@@ -341,7 +341,7 @@ def test_the_report_keeps_what_was_finished_before_for_the_same_recipe(
     assert "kept     S1 HD, S2 HD, S2 OF, S2 original: finished before, with the same settings" in line
     assert not [line for line in out.splitlines() if " s " in line and not line.startswith("report")]
     assert (run / "report/results.csv").read_bytes() == whole
-    assert "HD" in out.split("Verification and identification")[1], "the terminal shows them as well"
+    assert "HD, hard dispersion" in out.split("at a false match rate of")[1], "the terminal speaks of them as well"
 
     again("forget.methods=[FT]", "forget.scales=[S2]")
     assert shown(run) == [*first, "S2 FT"]

@@ -47,7 +47,7 @@ def test_characters_that_a_stream_lacks_are_replaced(tmp_path: Path) -> None:
     recipe = tmp_path / "möwe.yaml"
     recipe.write_text("# Möwen\nbase: demo\nname: moewe\n", encoding="utf-8")
     for environment in ({"PYTHONIOENCODING": "ascii"}, {"PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0", "LC_ALL": "C"}):
-        done = damnatio("run", recipe, "--run", tmp_path / "run", *SMALL, environment=environment)
+        done = damnatio("run", recipe, "--run", tmp_path / "run", "--tables", *SMALL, environment=environment)
         assert done.returncode == 0, done.stderr
         assert not done.stderr
         assert "m??we" in done.stdout or "m?we" in done.stdout

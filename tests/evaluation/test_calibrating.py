@@ -61,14 +61,17 @@ def test_points_are_the_same_held_and_scanned(
     for target in TARGETS:
         assert threshold(held, target) == threshold_at(group.scores, target)
         assert np.array_equal(scanned.replicates[target], held.replicates[target])
-    assert {point.target for point in scanned.curve} <= set(COARSE_TARGETS)
+    assert {point.target for point in scanned.curve} <= {*COARSE_TARGETS, *TARGETS}
+    for curve in (held.curve, scanned.curve):
+        assert [point for point in curve if point.target in TARGETS] == held.points, "exact, and as in the tables"
     for point in [*held.curve, *scanned.curve]:
         assert point.rate == acceptance_rate(group.scores, point.threshold)
 
 
 def test_curve_of_held_scores_goes_as_far_down_as_they_resolve() -> None:
     group, held = calibrated(0, 0.0)
-    assert [point.target for point in held.curve] == [t for t in CURVE_TARGETS if t * group.count >= 1]
+    wanted = sorted({*CURVE_TARGETS, *TARGETS})
+    assert [point.target for point in held.curve] == [t for t in wanted if t * group.count >= 1]
     for point in held.curve:
         assert point.threshold == threshold_at(group.scores, point.target)
         assert point == Calibration(point.target, point.threshold, point.accepted, group.count)

@@ -277,19 +277,25 @@ def test_files_hold_the_results_the_warnings_and_the_reference(tmp_path: Path) -
 
 
 def test_curves_agree_with_the_single_operating_points(tmp_path: Path) -> None:
-    scores, _ = written(tmp_path)
+    scores, found = written(tmp_path)
     curves = Table.read(tmp_path / "curves.parquet").rows()
-    assert {row["group"] for row in curves if row["task"] == "1:1"} == set(scores.mated)
-    assert {row["group"] for row in curves if row["task"] == "1:N"} == set(scores.searches)
+    assert {row["group"] for row in curves if row["metric"] == "TMR"} == set(scores.mated)
+    assert {row["group"] for row in curves if row["metric"] == "TPIR"} == set(scores.searches)
+    results = keyed(found.results)
     for row in curves:
+        if row["target"] in TARGETS:
+            wanted = results[row["task"], row["group"], row["target"], row["metric"]]
+            assert (row["rate"], row["count"]) == pytest.approx(wanted, abs=1e-12, nan_ok=True)
+        if row["metric"] not in ("TMR", "TPIR"):  # tests/evaluation/test_operating_range.py
+            continue
         group = row["group"]
         if row["task"] == "1:1":
             calibration = scores.development.scores
             rate = acceptance_rate(scores.mated[group].scores, row["threshold"])
         else:
             calibration = scores.alarms["Dev" if group == "Fev" else "D"].scores
-            found = zip(scores.searches[group].own, scores.searches[group].best, strict=True)
-            rate = share([own >= row["threshold"] and own > best for own, best in found])
+            both = zip(scores.searches[group].own, scores.searches[group].best, strict=True)
+            rate = share([own >= row["threshold"] and own > best for own, best in both])
         assert row["threshold"] == threshold_at(calibration, row["target"])
         assert row["attained"] == acceptance_rate(calibration, row["threshold"]) <= row["target"]
         assert row["rate"] == rate
@@ -383,8 +389,10 @@ def test_scanned_evaluation_is_the_held_one(monkeypatch: pytest.MonkeyPatch) -> 
         assert result.count == other.count
         assert result.value == pytest.approx(other.value, abs=2e-6, nan_ok=True)
     assert scanned.warnings == held.warnings
+    used = [result.value for result in held.results if result.task == "1:1" and result.metric == "threshold"]
     for group, spread in scanned.spreads.items():
-        assert spread.accepted == held.spreads[group].accepted, group
+        for threshold in used:  # those of the curve are known to within a cell
+            assert spread.accepted[threshold] == held.spreads[group].accepted[threshold], group
 
 
 def test_one_development_identity_has_no_threshold() -> None:

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,6 +12,9 @@ from damnatio.metrics import intervals
 from damnatio.metrics.intervals import (
     Draws,
     Places,
+    counted,
+    difference_of_means,
+    difference_of_shares,
     draw_subjects,
     interval,
     pair_rates,
@@ -253,3 +257,57 @@ def test_intervals_over_subjects_cover_where_wilson_does_not() -> None:
         covered["wilson"] += low <= truth <= high
     assert covered["subjects"] >= 170
     assert covered["wilson"] <= 140
+
+
+# --- differences -----------------------------------------------------------------------------------------------------
+
+
+def test_difference_of_shares_is_newcombes_example() -> None:
+    """Newcombe (1998), Statistics in Medicine 17, 873-890, Table II, method 10: 56/70 minus 48/80, and others."""
+    published = {
+        (56, 70, 48, 80): (0.0524, 0.3339),
+        (9, 10, 3, 10): (0.1705, 0.8090),
+        (6, 7, 2, 7): (0.0582, 0.8062),
+        (5, 56, 0, 29): (-0.0381, 0.1926),
+        (0, 10, 0, 20): (-0.1611, 0.2775),
+        (0, 10, 0, 10): (-0.2775, 0.2775),
+        (10, 10, 0, 20): (0.6791, 1.0),
+        (10, 10, 0, 10): (0.6075, 1.0),
+    }
+    for (a, m, b, n), ends in published.items():
+        second, first = (a / m, *wilson(a, m)), (b / n, *wilson(b, n))
+        value, low, high = difference_of_shares(first, second)
+        assert value == pytest.approx(a / m - b / n)
+        assert (low, high) == pytest.approx(ends, abs=6e-5), (a, m, b, n)
+
+
+def test_difference_of_shares_turns_round_with_its_sides() -> None:
+    one, other = (0.3, 0.2, 0.45), (0.6, 0.5, 0.65)
+    value, low, high = difference_of_shares(one, other)
+    assert difference_of_shares(other, one) == pytest.approx((-value, -high, -low))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_difference_of_means_is_welchs(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    first, second = rng.normal(0.9, 0.01, 3).tolist(), rng.normal(0.85, 0.03, 5).tolist()
+    wanted = scipy.stats.ttest_ind(second, first, equal_var=False).confidence_interval(0.95)
+    value, low, high = difference_of_means(first, second)
+    assert value == pytest.approx(np.mean(second) - np.mean(first))
+    assert (low, high) == pytest.approx((wanted.low, wanted.high))
+
+
+def test_difference_of_means_without_spread_is_a_point() -> None:
+    assert difference_of_means([0.5, 0.5], [0.75, 0.75]) == (0.25, 0.25, 0.25)
+    value, low, high = difference_of_means([0.5, 0.5], [0.7, 0.8])
+    assert value == pytest.approx(0.25)
+    assert low < value < high
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_counts_of_people_at_thresholds_in_any_order(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    scores, subjects, limits = tied(rng, 40), rng.integers(0, 5, 40), rng.choice([-1.0, -0.1, 0.0, 0.1, 0.3, 2.0], 7)
+    accepted, sizes = counted(scores, subjects, 6, limits)  # the sixth has no score
+    assert sizes.tolist() == [int((subjects == who).sum()) for who in range(6)]
+    assert accepted.tolist() == [[sum(scores[subjects == who] >= limit) for limit in limits] for who in range(6)]

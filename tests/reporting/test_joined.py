@@ -1,7 +1,9 @@
 """The joined report, from results made by hand: its tables against a naive computation from its own results.csv."""
 
 import csv
+import json
 import math
+import re
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,8 +15,10 @@ from damnatio.reporting.cost import Cost, write
 from damnatio.reporting.grids import DOUBT, FEW
 from damnatio.reporting.joined import Run, grids_of, panels_of, terminal_tables, write_joined
 from damnatio.reporting.lookup import Averaged, Quantity, Results
+from damnatio.reporting.page.writing import DATA
 from damnatio.reporting.report import _COLUMNS, _WARNED, RESULTS, WARNINGS
 from damnatio.support.tables import Table
+from tests.reporting.page.contents import a_content, a_panel
 
 METHODS = ["PD", "OF"]
 TITLES = {"original": "f*", "PD": "PD", "OF": "OF"}
@@ -55,6 +59,8 @@ def a_run(folder: Path, experiment: str, backbone: str, seed: int, scales: Seque
     spent = {(scale, method): Cost(seed + number / 100) for scale in scales for number, method in enumerate(TITLES)}
     write(spent, folder)
     (folder / "index.html").write_text(f"<p>{experiment} {seed}</p>")
+    counts = {method: {"TMR T": (1000, [900 + seed, 950 + seed])} for method in TITLES}
+    (folder / DATA).write_text(json.dumps(a_content([a_panel(scale, counts) for scale in scales])))
     return Run(experiment, recipe, folder)
 
 
@@ -188,9 +194,19 @@ def test_page_links_the_page_of_every_run_and_needs_nothing_from_outside(joined:
     for run in runs:
         assert f'href="{run.page}"' in page
         assert (joined / run.page).read_text() == (run.folder / "index.html").read_text()
-    assert "http" not in page.replace("http://www.w3.org", "")
-    assert "<h1>Damnatio: both</h1>" in page
+    assert 'http-equiv="Content-Security-Policy" content="default-src \'none\';' in page, "nothing is fetched"
+    assert not re.findall(r"<(?:link|iframe|script|img)[^>]*(?:src|href)=[\"'](?!data:)", page)
+    assert "<h1>both</h1>" in page
     assert "over the seeds 1, 2, 5" in page
+
+
+def test_page_has_the_mean_and_the_deviation_over_seeds(joined: Path) -> None:
+    compared = json.loads((joined / DATA).read_text())["compared"]
+    assert [(side["title"], side["seeds"]) for side in compared["sides"]] == [("iresnet", 3), ("vit", 3)]
+    values = [(900 + seed) / 1000 for seed in (1, 2, 5)]
+    mean, spread = compared["scales"]["S1"]["PD"]["TMR T"][0][0]
+    assert mean == pytest.approx(statistics.fmean(values))
+    assert spread == pytest.approx(statistics.stdev(values))
 
 
 def test_figures_are_written_for_people_and_for_the_page(joined: Path) -> None:
@@ -211,7 +227,9 @@ def test_one_seed_has_neither_deviations_nor_a_word_of_them(runs: list[Run], tmp
         assert "±" not in grid.markdown()
         assert "±" not in grid.csv()
     write_joined("one", alone, tmp_path)
-    assert "±" not in (tmp_path / "index.html").read_text()
+    compared = json.loads((tmp_path / DATA).read_text())["compared"]
+    cells = [cell for columns in compared["scales"]["S1"].values() for rows in columns.values() for cell in rows[0]]
+    assert all(cell[1] is None for cell in cells), "one seed has no spread"
     assert not [line for line in (tmp_path / "findings.md").read_text().splitlines() if line.startswith("## ")]
     assert terminal_tables(alone, 120)
 

@@ -91,12 +91,13 @@ def test_plugin_counts_with_what_it_imports(tmp_path: Path) -> None:
     assert digest_of_file(other)["mine.py"] != first["mine.py"]
 
 
-def test_template_beside_the_modules_counts(home: Path) -> None:
-    before = digests(["damnatio.reporting.report"], home)["damnatio.reporting"]
-    page = home / "reporting/page.html"
+@pytest.mark.parametrize("name", ["page.html", "page.css", "main.js"])
+def test_template_beside_the_modules_counts(home: Path, name: str) -> None:
+    before = digests(["damnatio.reporting.report"], home)["damnatio.reporting.page"]
+    page = home / "reporting/page" / name
     page.write_text(page.read_text() + "<!-- edited -->")
     code._read.cache_clear()
-    assert digests(["damnatio.reporting.report"], home)["damnatio.reporting"] != before
+    assert digests(["damnatio.reporting.report"], home)["damnatio.reporting.page"] != before
 
 
 class Stages:

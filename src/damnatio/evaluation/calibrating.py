@@ -34,6 +34,7 @@ class Calibrated:
     """of the calibration set"""
     points: list[Calibration]
     curve: list[Calibration]
+    """over the whole range, the operating points among them"""
     replicates: dict[float, Scores]
     """by target; empty without replicates"""
 
@@ -67,7 +68,7 @@ def calibrate_pairs(c: Comparisons, targets: Sequence[float], replicates: int) -
         for target, top in tops.items():
             people = codes[top.i], codes[top.j]
             found[target] = intervals.thresholds(top.scores, *people, top.share, totals, draws, target)
-    return Calibrated("1:1", "D", points, curve, found)
+    return Calibrated("1:1", "D", points, _with_points(curve, points), found)
 
 
 def calibrate_searches(
@@ -82,7 +83,8 @@ def calibrate_searches(
         for target in targets:
             top = alarms.scores >= _tail(alarms.scores, target)
             found[target] = intervals.thresholds(alarms.scores[top], codes[top], None, 1.0, totals, draws, target)
-    return Calibrated("1:N", name, calibrate(alarms.scores, targets), _curve(alarms.scores), found)
+    points = calibrate(alarms.scores, targets)
+    return Calibrated("1:N", name, points, _with_points(_curve(alarms.scores), points), found)
 
 
 def _tail(scores: Scores, target: float) -> float:
@@ -91,9 +93,16 @@ def _tail(scores: Scores, target: float) -> float:
     return float(np.partition(scores, len(scores) - rank)[len(scores) - rank])
 
 
+def _with_points(curve: Sequence[Calibration], points: Sequence[Calibration]) -> list[Calibration]:
+    """The curve with the operating points that the scores resolve: whoever reads it there finds the numbers of the
+    tables, where a scan knows the rest of the curve by thresholds near its rates."""
+    known = {point.target: point for point in [*curve, *(point for point in points if point.resolved)]}
+    return [known[target] for target in sorted(known)]
+
+
 def _curve(scores: Scores) -> list[Calibration]:
     """The operating range, down to the lowest rate that the scores resolve."""
-    targets = [target for target in CURVE_TARGETS if target * len(scores) >= 1]
+    targets = [target for target in CURVE_TARGETS if target * len(scores) >= 1] or CURVE_TARGETS[-1:]
     thresholds, attained = operating_points(scores, targets)
     return [
         Calibration(target, threshold, round(rate * len(scores)), len(scores))

@@ -97,8 +97,9 @@ def _unlinked(c: Comparisons, points: Sequence[Calibration], drawn: Drawn | None
     """An identity is linked where its highest score is accepted; the others are counted."""
     for group in (*SINGLE_GROUPS, "F"):
         for linked in _shares("1:1", group, UNLINKED, highest_scores(c, group), points, f"weakly {group}", drawn):
-            accepted, ends = linked.count - linked.accepted, (1 - linked.high, 1 - linked.low)
-            yield replace(linked, accepted=accepted, rate=accepted / linked.count, low=ends[0], high=ends[1])
+            unlinked = linked.count - linked.accepted
+            rate = unlinked / linked.count if linked.count else math.nan
+            yield replace(linked, accepted=unlinked, rate=rate, low=1 - linked.high, high=1 - linked.low)
 
 
 def highest_scores(c: Comparisons, group: str) -> Mated:

@@ -22,7 +22,7 @@ SEEN, UNSEEN, IMAGES = 8, 6, 6
 """images of a forget identity that a method saw and that it did not see, and of one who stays"""
 NEIGHBOURS = 8.0
 """the perplexity: about as many as a person has images"""
-FIRST_STEPS, LATER_STEPS, EXAGGERATED = 750, 500, 150
+FIRST_STEPS, LATER_STEPS, EXAGGERATED = 1500, 500, 150
 FACTOR = 12.0
 """by which the first steps of f* exaggerate the attraction"""
 
@@ -91,22 +91,18 @@ def _some(identities: NDArray[np.object_], most: int, rng: np.random.Generator) 
 
 
 def lay_out(units: Units, start: Points | None = None) -> Points:
-    """A place in the plane for each unit vector. Those of f* fill the unit disc."""
+    """A place in the plane for each unit vector. Only a layout of the same size is a start that keeps its places, so
+    whoever draws several chooses the size for all of them."""
     if len(units) < 4:
         return np.zeros((len(units), 2)) if start is None else start
     alike = _affinities(2 - 2 * np.clip(units @ units.T, -1, 1))
     if start is not None:
-        return _descended(alike, start * _SPAN, 0, LATER_STEPS) / _SPAN
+        return _descended(alike, start, 0, LATER_STEPS)
     centred = units - units.mean(axis=0)
     left, sizes, _ = np.linalg.svd(centred, full_matrices=False)
     spread = left[:, :2] * sizes[:2]
     spread *= np.sign(spread[np.abs(spread).argmax(axis=0), [0, 1]])  # an axis may come out either way round
-    points = _descended(alike, 1e-2 * spread / max(spread.std(), 1e-12), EXAGGERATED, FIRST_STEPS)
-    return points / max(float(np.abs(points).max()), 1e-12)
-
-
-_SPAN = 40.0
-"""the size at which t-SNE lays out some hundreds of points"""
+    return _descended(alike, 1e-2 * spread / max(spread.std(), 1e-12), EXAGGERATED, FIRST_STEPS)
 
 
 def _affinities(distances: Points) -> Points:
@@ -129,11 +125,11 @@ def _affinities(distances: Points) -> Points:
 
 def gradient(alike: Points, points: Points) -> Points:
     """Of the divergence of the affinities of the points (Student's t, one degree of freedom) from `alike`."""
-    differences = points[:, None, :] - points[None, :, :]
-    student = 1 / (1 + (differences**2).sum(axis=2))
+    squares = (points**2).sum(axis=1)
+    student = 1 / (1 + np.maximum(squares[:, None] + squares - 2 * points @ points.T, 0))
     np.fill_diagonal(student, 0)
-    near = student / student.sum()
-    return np.asarray(4 * np.einsum("ij,ijk->ik", (alike - near) * student, differences))
+    pull = (alike - student / student.sum()) * student
+    return np.asarray(4 * (pull.sum(axis=1)[:, None] * points - pull @ points))
 
 
 def _descended(alike: Points, points: Points, exaggerated: int, steps: int) -> Points:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from damnatio.evaluation.measuring import ORIGINAL
 from damnatio.evaluation.protocol import AVERAGED
 from damnatio.metrics.verification import ENOUGH_ERRORS
+from damnatio.reporting.grids import DOUBT
 from damnatio.reporting.lookup import Quantity, Results
 from damnatio.reporting.ranges import Range, Rate
 
@@ -168,7 +169,8 @@ class Model:
     def _gallery(self, target: float) -> Answer:
         point = min(self.points, key=lambda each: abs(math.log(each / target)))
         was = self.results[Quantity(self.scale, ORIGINAL, "1:1", "T", "TMR", point)]
-        now = self.results[Quantity(self.scale, self.variant, "1:1", "T", "TMR_legacy", point)]
+        legacy = Quantity(self.scale, self.variant, "1:1", "T", "TMR_legacy", point)
+        now = self.results[legacy]
         if math.isnan(now.value):
             return Answer("gallery", THIN, "Templates of the original model were not compared.")
         low_high = "" if math.isnan(now.low) else f" ({_span(now.low, now.high)})"
@@ -177,7 +179,8 @@ class Model:
             f"{low_high}, before in {_percent(was.value)}, at the original model's threshold for {_percent(point)} "
             "false matches."
         )
-        return Answer("gallery", _within(was.value - now.value, LOST, LOST_MUCH), text)
+        doubtful = DOUBT in self.results.marks(legacy)
+        return Answer("gallery", THIN if doubtful else _within(was.value - now.value, LOST, LOST_MUCH), text)
 
     def _both(self, metric: str, group: str, target: float) -> tuple[Rate, Rate]:
         return self.before.at(metric, group, target), self.after.at(metric, group, target)
@@ -210,7 +213,8 @@ def _kept(both: tuple[Rate, Rate]) -> str:
 def _within(value: float, good: float, fair: float) -> str:
     if math.isnan(value):
         return THIN
-    return MET if value <= good else PARTLY if value <= fair else NOT_MET
+    rounded = value - 1e-9  # 0.98 - 0.975 is a little more than 0.005
+    return MET if rounded <= good else PARTLY if rounded <= fair else NOT_MET
 
 
 # --- words ----------------------------------------------------------------------------------------------------------
@@ -226,7 +230,7 @@ def _percent(share: float) -> str:
         return "an unknown share"
     percent = 100 * share
     near = min(percent, 100 - percent)
-    digits = 1 if near >= 0.95 or near == 0 else min(4, 1 - math.floor(math.log10(near)))
+    digits = 1 if near >= 0.95 or near == 0 else min(6, 1 - math.floor(math.log10(near)))
     text = f"{percent:.{digits}f}"
     return (text.rstrip("0").rstrip(".") if "." in text else text) + PERCENT
 

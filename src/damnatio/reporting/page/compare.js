@@ -22,6 +22,7 @@ function drawCompared() {
     element("thead", {}, element("tr", {}, element("th", { scope: "col", textContent: "method" }), ...titles)),
     element("tbody", {}, ...rows));
   byId("compare-differs").replaceChildren(
+    ...(place < 0 ? [element("li", { textContent: "Not all of these runs resolve the false match rate chosen above: choose a larger one." })] : []),
     element("li", { textContent: "* the interval of the difference does not hold 0" }),
     ...sides.filter(({ differs }) => differs).map(({ title, differs }) => element("li", { textContent: `≠ ${title}: another protocol than the first, so its rates do not measure the same: ${differs}` })));
 }

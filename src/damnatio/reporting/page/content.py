@@ -4,7 +4,7 @@ Rates are given as counts, so that the page divides the same whole numbers as Py
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,9 @@ def panel_of(scale: str, evaluated: Sequence[Evaluated], results: Results, point
     ranges = {variant: Range.read(path) for variant, path in mine.items()}
     star = ranges.get(ORIGINAL)
     targets = sorted({target for each in ranges.values() for target in each.targets})
-    images = _images([path / PLANE for path in mine.values()])
+    planes = {variant: Table.read(path / PLANE).rows() for variant, path in mine.items()}
+    images = _images(planes.values())
+    reach = max((abs(row[axis]) for rows in planes.values() for row in rows for axis in "xy"), default=0) or 1.0
     before = _people(mine[ORIGINAL]) if ORIGINAL in mine else {}
     said: dict[str, list[list[answers.Answer]]] = {}
     models: Json = {}
@@ -44,7 +46,7 @@ def panel_of(scale: str, evaluated: Sequence[Evaluated], results: Results, point
             **_rates(ranges[variant], targets),
             "distances": _distances(results, scale, variant),
             "scores": _scores(path),
-            "plane": _places(path / PLANE, images),
+            "plane": _places(planes[variant], images, reach),
             "links": _links(path),
             "forgotten": _forgotten(path),
         }
@@ -96,8 +98,8 @@ def _rates(its: Range, targets: Sequence[float]) -> Json:
 
 
 def _short(value: float) -> float | None:
-    """An end of an interval, which is no number that anybody compares bit for bit."""
-    return None if math.isnan(value) else round(value, 5)
+    """An end of an interval, which is no number that anybody compares bit for bit; also where it is tiny."""
+    return None if math.isnan(value) else float(f"{value:.4g}")
 
 
 def _distances(results: Results, scale: str, variant: str) -> Json:
@@ -133,19 +135,16 @@ BINS = {"low": float(EDGES[0]), "width": float(EDGES[1] - EDGES[0])}
 # --- people ---------------------------------------------------------------------------------------------------------
 
 
-def _images(planes: Sequence[Path]) -> list[list[str]]:
+def _images(planes: Iterable[Sequence[Json]]) -> list[list[str]]:
     """The images that any model has a place for: name, person, and what it is (`seen`, `unseen`, `retain`, `test`)."""
-    found = {}
-    for path in planes:
-        for row in Table.read(path).rows():
-            found[row["image"]] = [row["image"], row["identity"], row["kind"]]
+    found = {row["image"]: [row["image"], row["identity"], row["kind"]] for rows in planes for row in rows}
     return list(found.values())
 
 
-def _places(path: Path, images: Sequence[Sequence[str]]) -> list[list[float] | None]:
-    """Where each image lies under a model."""
-    rows = {row["image"]: row for row in Table.read(path).rows()}
-    return [[round(rows[i]["x"], 3), round(rows[i]["y"], 3)] if i in rows else None for i, _, _ in images]
+def _places(plane: Sequence[Json], images: Sequence[Sequence[str]], reach: float) -> list[list[float] | None]:
+    """Where each image lies under a model. No model has anybody further out than 1: `reach` is the same for all."""
+    rows = {row["image"]: row for row in plane}
+    return [[round(rows[i][axis] / reach, 3) for axis in "xy"] if i in rows else None for i, _, _ in images]
 
 
 def _people(path: Path) -> dict[tuple[str, str], Json]:

@@ -2,8 +2,8 @@
 function showTarget() {
   const where = panel().models[ORIGINAL] ? ORIGINAL : variants()[0];
   const found = panel().models[where].thresholds["1:1 D"];
-  const words = `${oneIn(target())} (FMR ${target().toExponential(target() < 1e-3 ? 2 : 1).replace(/\.?0+e/, "e")})`;
-  const doubt = found && found.errors[state.place] < 10 ? `; rests on ${found.errors[state.place]} false matches only` : "";
+  const words = `${oneIn(target())} (FMR ${target().toExponential()})`;
+  const doubt = found && found.errors[state.place] < content.enough ? `; rests on ${found.errors[state.place]} false matches only` : "";
   byId("target-words").textContent = words + doubt;
   byId("target").setAttribute("aria-valuetext", words + doubt);
 }
@@ -59,12 +59,15 @@ function start() {
   startCompared();
   const fit = () => charts.forEach((chart) => chart.resize());
   addEventListener("resize", fit);
+  let theme = "light";
   addEventListener("beforeprint", () => {
+    theme = document.documentElement.dataset.theme;
     setTheme("light");
     for (const drawn of document.querySelectorAll(".chart svg")) {
       drawn.setAttribute("viewBox", `0 0 ${drawn.clientWidth} ${drawn.clientHeight}`); // so that the sheet can scale it
     }
   });
+  addEventListener("afterprint", () => setTheme(theme));
 }
 
 start();

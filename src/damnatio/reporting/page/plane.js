@@ -23,7 +23,7 @@ function drawPlane() {
     animation: !still, animationDuration: 400, animationDurationUpdate: 1600, animationEasingUpdate: "cubicInOut",
     aria: { enabled: true },
     grid: { left: 8, right: 8, top: 8, bottom: 8 },
-    xAxis: { min: -1.25, max: 1.25, show: false }, yAxis: { min: -1.25, max: 1.25, show: false },
+    xAxis: { min: -1.05, max: 1.05, show: false }, yAxis: { min: -1.05, max: 1.05, show: false },
     dataZoom: [{ type: "inside", xAxisIndex: 0 }, { type: "inside", yAxisIndex: 0 }],
     tooltip: {
       confine: true, backgroundColor: ink("paper"), textStyle: { color: ink("ink") },

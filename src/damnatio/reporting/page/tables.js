@@ -11,8 +11,10 @@ function drawRates() {
   const choose = (key) => () => change({ sort: { key, up: state.sort?.key === key ? !state.sort.up : content.columns[key]?.good === "low" } });
   const shown = variants().filter((name) => state.methods.has(name));
   if (state.sort) {
-    const value = (name) => (state.sort.key === "threshold" ? thresholdOf(name) : state.sort.key === "method" ? variants().indexOf(name) : rateOf(name, state.sort.key)?.value ?? Infinity);
-    shown.sort((a, b) => (state.sort.up ? 1 : -1) * (value(a) - value(b)));
+    const { key, up } = state.sort;
+    const last = up ? Infinity : -Infinity; // whoever has no rate
+    const value = (name) => (key === "threshold" ? thresholdOf(name) : key === "method" ? variants().indexOf(name) : rateOf(name, key)?.value) ?? last;
+    shown.sort((a, b) => (up ? 1 : -1) * (value(a) - value(b)) || 0);
   }
   const head = element("tr", {},
     heading("method", "", "method", state.sort, choose("method")),

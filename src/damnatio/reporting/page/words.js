@@ -1,5 +1,9 @@
 // Numbers and elements.
-const fraction = (value, digits = 3) => (value === null || Number.isNaN(value) ? "–" : value.toFixed(digits));
+/** With three digits after the point, or with two that count where these would all be zero. */
+function fraction(value, digits = 3) {
+  if (value === null || Number.isNaN(value)) return "–";
+  return value !== 0 && Math.abs(value) < 0.5 * 10 ** -digits ? value.toExponential(1) : value.toFixed(digits);
+}
 const counted = (number) => number.toLocaleString("en-US");
 
 /** 0.0001 as "1 in 10,000". */

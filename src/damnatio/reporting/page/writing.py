@@ -10,6 +10,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader
 
 from damnatio import __version__
+from damnatio.metrics.verification import ENOUGH_ERRORS
 from damnatio.reporting import answers
 from damnatio.reporting.findings.judging import EXPLANATION
 from damnatio.reporting.findings.judging import MARKS as FOUND
@@ -97,6 +98,7 @@ def content_of(page: Page) -> Json:
         },
         "scores": {key: {"name": name, "symbol": symbol} for key, (name, symbol) in SCORES.items()},
         "bins": BINS,
+        "enough": ENOUGH_ERRORS,
         "questions": answers.QUESTIONS,
         "marks": list(answers.MARKS),
         "signs": answers.SIGNS,
