@@ -19,6 +19,8 @@ from damnatio.galleries.scanning.tables import FIRST, FLOATS, MAGIC, PIECES, THR
 Bytes = NDArray[np.uint8]
 BLOCK = 1 << 17
 """bytes that are looked up at once"""
+ASCII, BEYOND = 0x80, 128
+"""the first byte that is no letter of text, and how far a fragment may reach over the end of a block"""
 AT_ONCE = 1 << 16
 """candidates that are compared at once"""
 STORED = "bytes as they are stored"
@@ -70,6 +72,8 @@ class Matcher:
         """Positions that pass the first step, by what they may be."""
         found: list[tuple[Places, Bytes]] = []
         for start in range(0, len(chunk), BLOCK):
+            if chunk[start : start + BLOCK + BEYOND].max() < ASCII:
+                continue  # text: of eight floats, some have a byte above
             for offset in range(4):
                 piece = chunk[start + offset : start + offset + BLOCK]
                 count = (len(piece) + 3) // 4
