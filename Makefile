@@ -3,19 +3,26 @@ PYTHON ?= python3
 VENV := .venv
 CLIENT := .venv-insightface
 LOWEST := .venv-lowest
+ENGINES := .venv-galleries
 READY := $(VENV)/.ready
 RUN := $(VENV)/bin
 SECONDS ?= 60
 
-.PHONY: demo test test-unit test-cli test-fast test-lowest test-insightface fuzz test-processors check format results bench-frames bench-clusters bench-faces bench-eval bench-paper-eval bench-gate bench-scan bench-peers contest contest-lfw bench-train rehearse plans test-slurm chaos clean
+.PHONY: demo demo-erasure test test-unit test-cli test-fast test-lowest test-insightface test-galleries fuzz test-processors check format results reproduce open-questions bench-frames bench-clusters bench-faces bench-eval bench-paper-eval bench-gate bench-scan bench-peers contest contest-lfw bench-train rehearse plans test-slurm chaos clean
 
 demo: $(READY)  ## the whole experiment on rendered faces: runs/demo/report/index.html
 	$(RUN)/damnatio demo
+	@echo
+	@echo "This shows every stage, table and figure, and people who are no longer linked. Ten people and two epochs do not"
+	@echo "decide the paper's finer findings: \`make reproduce\` does, at a tenth of the paper's size, in about four hours."
 	@echo
 	@echo "Next:"
 	@echo "  open runs/demo/report/index.html             every table and figure, on one page"
 	@echo "  $(RUN)/damnatio findings runs/demo        the paper's eight findings, judged on this run"
 	@echo "  $(RUN)/damnatio --help                    all verbs; erase takes a model of your own"
+
+demo-erasure: $(READY)  ## a request for erasure from start to end: model, galleries, photographs, the signed record: runs/demo-erasure
+	$(RUN)/python -m demos.erasure
 
 test: $(READY)  ## every test, the demo's own experiment included; prints the twenty slowest
 	$(RUN)/python -m pytest -n 2 --dist loadgroup --durations=20
@@ -44,6 +51,13 @@ test-insightface: $(READY)  ## InsightFace itself loads our exports, in an envir
 	PIP_CONSTRAINT=constraints.txt $(CLIENT)/bin/pip install --quiet --disable-pip-version-check insightface onnxruntime
 	DAMNATIO_INSIGHTFACE_PYTHON=$(CLIENT)/bin/python $(RUN)/python -m pytest -n 0 -rA tests/models/test_insightface_client.py
 
+# The engines are heavy (0.9 GB), so they have an environment of their own, which sees the packages of the first.
+test-galleries: $(READY)  ## every store with its real engine, in an environment of its own
+	test -x $(ENGINES)/bin/python || $(RUN)/python -m venv $(ENGINES)
+	$(RUN)/python -c 'import site; print(site.getsitepackages()[0])' > $$($(ENGINES)/bin/python -c 'import site; print(site.getsitepackages()[0])')/first.pth
+	PIP_CONSTRAINT=constraints.txt $(ENGINES)/bin/pip install --quiet --disable-pip-version-check --editable '.[galleries]'
+	$(ENGINES)/bin/python -m pytest -n 2 tests/galleries
+
 test-slurm: $(READY)  ## a recipe through a Slurm cluster of one node, which is installed (Debian, as root), started and taken down
 	@test "$$(id -u)" = 0 || { echo "make test-slurm installs Slurm and starts its daemons: run it as root, in a container for example."; exit 2; }
 	command -v sbatch munged > /dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends slurm-wlm munge; }
@@ -68,6 +82,16 @@ format: $(READY)  ## rewrite the source in the house style
 results: $(READY)  ## run the demo and copy its tables and figures to results/demo, which the README shows
 	$(RUN)/damnatio demo
 	$(RUN)/python results/collect.py runs/demo results/demo
+
+reproduce: $(READY)  ## the paper's tables at a tenth of its size, on two cores in about four hours: results/tenth; goes on where it was stopped
+	$(RUN)/damnatio run tenth --on gpus --slots 2
+	$(RUN)/python results/collect.py runs/tenth results/tenth
+
+open-questions: $(READY)  ## other heads, and forget sets of 20 and 50 %: results/open-question-*; under an hour, goes on where it was stopped
+	for name in open-question-heads open-question-fractions; do \
+	  $(RUN)/damnatio run $$name --on gpus --slots 2 && \
+	  $(RUN)/python results/collect.py runs/$$name results/$$name && \
+	  $(RUN)/python results/open_questions.py results/$$name || exit; done
 
 bench-frames: $(READY)  ## frames: naive greedy, ours, closed form; why candidates are fresh
 	$(RUN)/python benchmarks/frames.py
@@ -118,4 +142,4 @@ $(READY): pyproject.toml constraints.txt
 	@touch $(READY)
 
 clean:  ## delete the environments; runs/ stays
-	rm -rf $(VENV) $(CLIENT) $(LOWEST)
+	rm -rf $(VENV) $(CLIENT) $(LOWEST) $(ENGINES)

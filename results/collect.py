@@ -1,9 +1,11 @@
 """Copy the tables and figures of a finished run here, with the recipe and the command that made them; write the short
-table `summary.md` from its results; and put into the documents what they show. Photographs are never copied: of a run
-on real faces, figures that show faces stay where they are.
+table `summary.md`, the paper's findings and the comparison with the paper from its results; and put into the documents
+what they show. Photographs are never copied: of a run on real faces, figures that show faces stay where they are. Of a
+run of several experiments, the joined report comes here, and each experiment's own into a folder of its name.
 
 usage: python results/collect.py runs/demo results/demo
-       python results/collect.py results/demo               the summary and the documents again, from what is here
+       python results/collect.py results/demo               the summary, the findings and the documents again, from
+                                                            what is here
        python results/collect.py                            the documents alone
 """
 
@@ -17,8 +19,11 @@ from pathlib import Path
 import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
-KEPT = ("results.csv", "warnings.csv", "*.md", "distributions-*.png", "det.png", "mechanism.png")
+FIGURES = ("distributions-*", "weak-strong-*", "det", "trade-off", "mechanism")
+KEPT = ("results.csv", "warnings.csv", "against-paper*.csv", "*.md", *(f"{figure}.png" for figure in FIGURES))
 SHOW_FACES = ("captures.png",)
+JOINED = ("results.csv", "warnings.csv", "against-paper*.csv", "*.md", "*.tex", "*.png")
+"""of a joined report, which has no face in it"""
 
 ROWS = {
     "original": "f\\*, before",
@@ -41,16 +46,32 @@ ENOUGH = 30
 """false matches that a threshold must rest on"""
 
 
-def collect(run: Path, target: Path) -> None:
+def collect(run: Path, target: Path) -> list[Path]:
+    """Copy everything; the folders that hold the report of one experiment each."""
+    names = json.loads((run / "report" / "stage.json").read_text())["settings"].get("experiments")
+    if not names:
+        collect_one(run / "report", target)
+        return [target]
     target.mkdir(parents=True, exist_ok=True)
-    made = json.loads((run / "report" / "stage.json").read_text())
+    copy(run / "report", JOINED, target)
+    for name in names:
+        collect_one(run / f"report-{name}", target / name)
+    return [target / name for name in names]
+
+
+def collect_one(report: Path, target: Path) -> None:
+    """The report of one experiment."""
+    target.mkdir(parents=True, exist_ok=True)
+    made = json.loads((report / "stage.json").read_text())
     recipe, how = made["settings"]["recipe"], made["made"]
-    rendered = recipe["faces"]["source"] == "synthetic"
-    for pattern in (*KEPT, *(SHOW_FACES if rendered else ())):
-        for file in sorted((run / "report").glob(pattern)):
-            shutil.copy(file, target / file.name)
+    copy(report, (*KEPT, *(SHOW_FACES if recipe["faces"]["source"] == "synthetic" else ())), target)
     header = f"# {how['command']}\n# damnatio {how['damnatio']}, {how['machine']}, {how['finished']}\n"
     (target / "recipe.yaml").write_text(header + yaml.safe_dump(recipe, sort_keys=False, allow_unicode=True))
+
+
+def copy(report: Path, patterns: tuple[str, ...], target: Path) -> None:
+    for file in sorted(file for pattern in patterns for file in report.glob(pattern)):
+        shutil.copy(file, target / file.name)
 
 
 def summary(results: Path) -> str:
@@ -85,6 +106,18 @@ def summary(results: Path) -> str:
     return f"{table}\n\n{' '.join(sentences)}\n"
 
 
+def judge(target: Path) -> None:
+    """The paper's findings, and the comparison with the paper, from the results of one run."""
+    from damnatio.reporting import against_paper
+    from damnatio.reporting.findings.judging import evidence_of, judged, markdown
+    from damnatio.reporting.report import read_report
+
+    evidence = evidence_of([read_report(target)])
+    found = judged(evidence)
+    (target / "findings.md").write_text(markdown(found))
+    against_paper.compare({"": evidence[0]}, {"": found}).write(target)
+
+
 def other_processor(target: Path) -> str:
     """How far the same recipe went from these results on another processor."""
     from compare import lines
@@ -109,6 +142,12 @@ def _operating_point(rows: list[dict[str, str]]) -> str:
     return min(enough, key=float) if enough else max(errors, key=float)
 
 
+def _reports_in(target: Path) -> list[Path]:
+    """The folders that hold the results of one experiment each: the target, or those in it."""
+    inner = sorted(file.parent for file in target.glob("*/recipe.yaml"))
+    return inner or [target]
+
+
 def show_in_documents() -> None:
     """Put the files that the documents name between their marks."""
     for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
@@ -126,13 +165,14 @@ def main(*folders: Path) -> None:
         show_in_documents()
         return
     target = folders[-1]
-    if len(folders) == 2:
-        collect(folders[0], target)
-    (target / "summary.md").write_text(summary(target / "results.csv"))
+    plain = collect(*folders) if len(folders) == 2 else _reports_in(target)
+    for one in plain:
+        (one / "summary.md").write_text(summary(one / "results.csv"))
+        judge(one)
     if (target / OTHER).exists():
         (target / OTHER).with_suffix(".md").write_text(other_processor(target))
     show_in_documents()
-    print(f"{len(list(target.iterdir()))} files in {target}")
+    print(f"{len([file for file in target.rglob('*') if file.is_file()])} files in {target}")
 
 
 if __name__ == "__main__":

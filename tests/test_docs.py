@@ -1,6 +1,7 @@
 """What the documents show is what the code does."""
 
 import re
+import shlex
 import subprocess
 import sys
 import zipfile
@@ -93,7 +94,7 @@ def test_every_command_of_the_readme_is_one_that_there_is() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_command_of_the_documents_is_understood(page: Path) -> None:
     for command in COMMAND.findall(page.read_text()):
-        parser().parse_args(command.replace("...", "").split())
+        parser().parse_args(shlex.split(command.replace("...", "")))
 
 
 def test_every_target_of_make_in_the_documents_is_one_that_there_is() -> None:
@@ -154,7 +155,7 @@ def test_the_first_screen_of_the_readme_has_one_small_table() -> None:
     assert len(screen.splitlines()) <= 50
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/gate-and-scatter.md", "docs/scale.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/fidelity.md", "docs/gate-and-scatter.md", "docs/scale.md"])
 def test_a_document_shows_the_tables_of_committed_runs(page: str) -> None:
     """No number in them is typed: their tables are those under results/, which a run made."""
     text = (ROOT / page).read_text()

@@ -1,6 +1,7 @@
 """The draw of the partitions against its promises, its counts against a recount, and the rows that stages read."""
 
 import json
+import math
 from collections import Counter
 from pathlib import Path
 
@@ -16,8 +17,17 @@ from damnatio.support.tables import Table
 
 SCALES = {"S1": 2, "S2": 5}
 SETTINGS = PartitionSettings(
-    retain=10, control=4, test=3, development=4, distractors=6, scales=SCALES, min_images=4, forget_min_images=5
+    retain=10,
+    control=4,
+    test=3,
+    development=4,
+    distractors=6,
+    scales=SCALES,
+    min_images=4,
+    forget_min_images=5,
+    order="scarcest-first",
 )
+FIRST = SETTINGS.model_copy(update={"order": "retain-first"})
 
 
 def captures(seed: int = 0, identities: int = 36) -> Table:
@@ -139,6 +149,7 @@ def forget_of(size: int, train: float = 0.8) -> Counter[object]:
         scales={"S1": 1},
         forget_min_images=2,
         forget_train=train,
+        order="scarcest-first",
     )
     table = draw(Table({"image": images, "identity": names, "kept": kept}), tiny, seed=0).table
     assert members(table, "F") == {"p0"}
@@ -538,6 +549,7 @@ def test_partition_that_asks_for_fewer_images_is_drawn_later() -> None:
         distractors=4,
         scales={"S1": 2},
         forget_min_images=9,
+        order="scarcest-first",
     )
     for seed in range(5):
         table = draw(faces, settings, seed).table
@@ -551,3 +563,101 @@ def test_partition_that_asks_for_fewer_images_is_drawn_later() -> None:
             "-": [],
         }
         assert len({name for name, role in zip(table["identity"], table["role"], strict=True) if role == "probe"}) == 14
+
+
+# --- who is drawn first ----------------------------------------------------------------------------------------------
+
+
+def crowd(seed: int) -> Table:
+    """Four hundred people; a third of them have twelve images, the others five, each its own capture instance."""
+    sizes = np.where(np.random.default_rng(seed).random(400) < 1 / 3, 12, 5)
+    names = [f"p{i:03d}" for i, size in enumerate(sizes) for _ in range(size)]
+    images = [f"{name}/{k}" for k, name in enumerate(names)]
+    return Table({"image": images, "identity": names, "kept": np.ones(len(names), dtype=bool)})
+
+
+def share_of_well_covered(table: Table, partition: str) -> float:
+    sizes = Counter(table["identity"][table["partition"] == partition]).values()
+    return sum(size == 12 for size in sizes) / len(sizes)
+
+
+def test_every_partition_is_a_fair_sample_if_the_retain_set_is_drawn_first() -> None:
+    """In the mean: retain of everybody, and the others of whom the forget set leaves. Drawn in one order for all, the
+    test set would be what the forget set passed over."""
+    large = PartitionSettings(
+        retain=200, control=50, test=30, development=40, distractors=50, scales={"S1": 30}, forget_min_images=10
+    )
+    surplus: dict[str, list[float]] = {part: [] for part in "RTDG"}
+    passed_over = []
+    for seed in range(30):
+        faces = crowd(seed)
+        table = draw(faces, large, seed).table
+        assert [len(members(table, part)) for part in "RTDGF"] == [200, 30, 40, 50, 30]
+        assert share_of_well_covered(table, "F") == 1
+        sizes = Counter(faces["identity"])
+        well = sum(size == 12 for size in sizes.values())
+        left = [sizes[name] for part in "TDG-" for name in members(table, part)]
+        surplus["R"].append(share_of_well_covered(table, "R") - well / 400)
+        for part in "TDG":
+            surplus[part].append(share_of_well_covered(table, part) - sum(size == 12 for size in left) / len(left))
+        scarce = draw(faces, large.model_copy(update={"order": "scarcest-first"}), seed).table
+        passed_over.append(share_of_well_covered(scarce, "T"))
+    for found in surplus.values():
+        assert abs(np.mean(found)) < 4 * np.std(found) / math.sqrt(len(found))
+    assert np.mean(passed_over) < 0.02
+
+
+def test_retain_set_drawn_first_depends_on_nothing_but_its_size_and_the_seed() -> None:
+    """Another forget set leaves f* its training set, and so f* as it is."""
+    retain = members(draw(captures(), FIRST, seed=4).table, "R")
+    others = FIRST.model_copy(update={"scales": {"S1": 3}, "forget_min_images": 7, "test": 2, "distractors": 1})
+    assert members(draw(captures(), others, seed=4).table, "R") == retain
+
+
+def test_draw_with_the_retain_set_first_keeps_every_promise() -> None:
+    kept = kept_images(captures())
+    for seed in range(10):
+        try:
+            table = draw(captures(), FIRST, seed).table
+        except DamnatioError as error:
+            assert "scarcest-first" in str(error)  # noqa: PT017 - a small world may run short of people
+            continue
+        assert [len(members(table, part)) for part in "RTDGF"] == [10, 3, 4, 6, 5]
+        control = set(table["identity"][table["control"]])
+        assert len(control) == 4
+        assert control < members(table, "R")
+        for rows in by_identity(table).values():
+            if rows[0]["partition"] in ("T", "D") or rows[0]["control"]:
+                assert len(rows) >= 4
+            if rows[0]["partition"] == "F":
+                assert len(kept[str(rows[0]["identity"])]) >= 5
+
+
+def test_retain_set_of_controls_alone_can_be_drawn_first() -> None:
+    """As on LFW, where most people have one image: the control takes whom it needs, wherever they are in the order."""
+    sizes = [1] * 80 + [6] * 20
+    names = [f"p{i:02d}" for i, size in enumerate(sizes) for _ in range(size)]
+    images = [f"{k}" for k in range(len(names))]
+    faces = Table({"image": images, "identity": names, "kept": np.ones(len(names), dtype=bool)})
+    few = FIRST.model_copy(update={"control": 10, "scales": {"S1": 2}, "development_min_images": 1})
+    table = draw(faces, few, seed=1).table
+    assert Counter(Counter(table["identity"][table["control"]]).values()) == {6: 10}
+    with pytest.raises(DamnatioError, match=r"21 retain control.* and 20 are left .* set partitions\.order: scarcest"):
+        draw(faces, few.model_copy(update={"retain": 30, "control": 21}), seed=1)
+
+
+def test_images_before_deduplication_can_be_what_admits_a_forget_identity() -> None:
+    """So identities too small to split occur, as the paper says; one capture instance is never enough."""
+    sizes, instances = [12] * 8 + [4] * 22, [12, 12, 2, 2, 2, 1, 1, 1] + [4] * 22
+    names = [f"p{i:02d}" for i, size in enumerate(sizes) for _ in range(size)]
+    kept = [k < count for size, count in zip(sizes, instances, strict=True) for k in range(size)]
+    faces = Table({"image": [f"{k}" for k in range(len(names))], "identity": names, "kept": kept})
+    counted = SETTINGS.model_copy(update={"forget_min_images": 10, "forget_counts": "images"})
+    table = draw(faces, counted, seed=1).table
+    assert members(table, "F") == {"p00", "p01", "p02", "p03", "p04"}
+    (row,) = [row for row in counts(Partitions(table, SCALES)).rows() if row["scale"] == "S2"]
+    assert row["F train only"] == 3
+    with pytest.raises(DamnatioError, match="5 forget identities with at least 10 capture instances, and 2 are left"):
+        draw(faces, counted.model_copy(update={"forget_counts": "instances"}), seed=1)
+    with pytest.raises(DamnatioError, match="6 forget identities with at least 10 images, and 5 are left"):
+        draw(faces, counted.model_copy(update={"scales": {"S1": 6}}), seed=1)

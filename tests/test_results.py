@@ -53,3 +53,68 @@ def test_collect_takes_every_table_along_and_no_photograph(tmp_path: Path, sourc
     found = {path.name for path in target.iterdir()}
     assert found - {"captures.png"} == tables | {"results.csv", "warnings.csv", "recipe.yaml"}
     assert ("captures.png" in found) == (source == "synthetic")
+
+
+def in_results(call: str, *words: str) -> str:
+    """What Python prints among the scripts."""
+    command = [sys.executable, "-c", f"import sys; from pathlib import Path; {call}", *words]
+    return subprocess.run(command, cwd=ROOT / "results", check=True, capture_output=True, text=True).stdout
+
+
+def test_collect_takes_the_joined_report_and_each_experiment(tmp_path: Path) -> None:
+    run, target = tmp_path / "run", tmp_path / "target"
+    made = {"command": "damnatio run", "damnatio": "0", "machine": "m", "finished": "today"}
+    settings = {"report": {"experiments": ["a", "b"]}} | {
+        f"report-{name}": {"recipe": {"faces": {"source": "folder"}, "name": name}} for name in ("a", "b")
+    }
+    for folder, setting in settings.items():
+        (run / folder).mkdir(parents=True)
+        (run / folder / "stage.json").write_text(json.dumps({"settings": setting, "made": made}))
+        for name in ("results.csv", "rates.md", "captures.png", "index.html"):
+            (run / folder / name).write_text(folder)
+    (run / "report/captures.png").unlink()
+    (run / "report/trade-off.png").write_text("")
+    call = "from collect import collect; print(*[folder.name for folder in collect(*map(Path, sys.argv[1:]))])"
+    assert in_results(call, str(run), str(target)).split() == ["a", "b"]
+    files = {str(file.relative_to(target)) for file in target.rglob("*") if file.is_file()}
+    own = {f"{name}/{file}" for name in ("a", "b") for file in ("results.csv", "rates.md", "recipe.yaml")}
+    assert files == own | {"results.csv", "rates.md", "trade-off.png"}
+    assert (target / "b/rates.md").read_text() == "report-b"
+    assert "name: b" in (target / "b/recipe.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "worked"),
+    [
+        ([1, 2, 3, 4], [10, 20, 30, 40], 1.0),
+        ([1, 2, 3, 4], [4, 3, 2, 1], -1.0),
+        ([1, 2, 3, 4], [1, 2, 4, 3], 0.8),  # 1 - 6 (1 + 1) / (4 x 15)
+        ([1, 2, 2, 3], [1, 2, 3, 4], 4.5 / (4.5 * 5) ** 0.5),  # ranks 1, 2.5, 2.5, 4
+        ([1, 1, 1], [1, 2, 3], None),
+    ],
+)
+def test_rank_correlation_of_worked_cases(first: list[float], second: list[float], worked: float | None) -> None:
+    found = in_results(f"from open_questions import rank_correlation; print(rank_correlation({first}, {second}))")
+    assert found.strip() == "None" if worked is None else float(found) == pytest.approx(worked)
+
+
+def test_page_of_an_open_question_has_a_column_per_head_and_the_order_of_the_methods(tmp_path: Path) -> None:
+    folder = tmp_path / "open-question-heads"
+    folder.mkdir()
+    titles = "experiment,seed,scale,method,task,group,operating_point,metric,value,count"
+    values = {"cosface": (0.9, 0.5, 0.7, 0.6), "arcface": (0.8, 0.4, 0.5, 0.6)}
+    rows = [
+        f"{head},1,S,{method},1:1,T,0.01,TMR,{value},100"
+        for head, of_head in values.items()
+        for method, value in zip(("original", "HD", "OF", "EC"), of_head, strict=True)
+    ]
+    rows += [f"{head},1,S,original,1:1,D,0.01,FMR,0.01,100000" for head in values]
+    rows += [f"{head},1,S,HD,1:N,T,0.01,TPIR,0.111,100" for head in values]
+    (folder / "results.csv").write_text("\n".join([titles, *rows]))
+    in_results("from open_questions import main; main(Path(sys.argv[1]))", str(folder))
+    page = (folder / "README.md").read_text()
+    assert "|  | cosface | arcface |" in page
+    assert "| f\\* | 0.900 | 0.800 |" in page
+    assert "| OF | 0.700 | 0.500 |" in page
+    assert "| Strangers still recognised | 0.50 |" in page  # f* is not in the order: 1, 3, 2 against 1, 2, 3
+    assert "0.111" not in page

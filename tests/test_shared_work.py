@@ -26,6 +26,7 @@ from damnatio.faces.collecting import collect
 from damnatio.methods import frames
 from damnatio.methods.frames import greedy_frame
 from damnatio.models.inputs import Pixels, embed_together
+from damnatio.recipe.schema import CaptureSettings
 from damnatio.support import processes
 from tests.evaluation.small_world import compared, partitions, random_units
 from tests.evaluation.test_calibrating import development
@@ -44,7 +45,7 @@ def faces_and_captures(folder: Path) -> None:
     for workers in (0, 2):
         place = folder / f"faces-{workers}"
         collect(source(workers=workers), place)
-        find_captures(Faces(place, source()), 30.0, place)
+        find_captures(Faces(place, source()), CaptureSettings(), place)
 
 
 def embeddings(folder: Path) -> list[str]:

@@ -102,7 +102,7 @@ def test_equal_output_of_edited_code_stops_the_cascade(workspace: Workspace, sai
     assert before.key != edited.key
     assert before.content == edited.content
     assert (again, later.calls) == (drawn, 0)
-    assert any("made again: code damnatio.captures changed" in line for line in said)
+    assert any("unlike the last one: code damnatio.captures" in line for line in said)
     other, redrawn, later = chain("3", "other")
     assert other.content != before.content
     assert (redrawn.path != drawn.path, later.calls) == (True, 1)

@@ -226,14 +226,16 @@ def draw(runs: Sequence[dict[str, str]], file: Path) -> None:
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    from damnatio.reporting.figures import COLOURS, STYLE
+    from damnatio.reporting.looks import STYLE, colours_of
 
     methods = reported(runs)
     before = {row["draw"]: float(row["test"]) for row in methods.pop(ORIGINAL)}
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(5.2, 3.4), layout="constrained")
         axes, labelled = figure.subplots(), list[tuple[float, float]]()
-        for colour, (name, rows) in zip(COLOURS, methods.items(), strict=False):
+        colours = colours_of(list(methods))
+        for name, rows in methods.items():
+            colour = colours[name]
             lost = [before[row["draw"]] - float(row["test"]) for row in rows]
             links = [max(float(row["new_2"]), float(row["averaged_2"])) for row in rows]
             if not all(map(math.isfinite, (*lost, *links))):

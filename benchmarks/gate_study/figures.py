@@ -7,7 +7,7 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from damnatio.reporting.figures import COLOURS, STYLE
+from damnatio.reporting.looks import COLOURS, STYLE
 
 from .tables import WORLDS
 

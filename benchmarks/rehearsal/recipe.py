@@ -35,6 +35,7 @@ class Size:
             "distractors": self.of(50_000),
             "scales": f"{{S1: {self.of(1_000)}, S2: {self.of(5_000, 3)}}}",
             "forget_min_images": 12,
+            "forget_counts": "instances",
         }
 
 

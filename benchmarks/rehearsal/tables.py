@@ -33,7 +33,7 @@ def table(steps: Sequence[Step], rehearsal: Rehearsal) -> str:
     ]
     for step in steps:
         found = f"**failed:** {step.failure}" if step.failure else step.note
-        times = [f"{step.seconds / 60:.1f}", f"{step.core_seconds / 60:.1f}"]
+        times = [f"{step.seconds / 60:.1f}", f"{step.core_seconds / 60:.1f}" if step.core_seconds else "?"]
         cells = [step.name, STEPS[step.name], step.counts, *times, f"{step.peak / 1e9:.2f}", found]
         lines.append(f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |")
     lines += [

@@ -1,7 +1,6 @@
 """Runs a command in a process of its own, and watches its time on the clock and on cores, and its peak memory."""
 
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -32,12 +31,13 @@ class Watched:
 def watch(command: Sequence[str], log: Path, enough: Callable[[], bool] | None = None) -> Watched:
     """Run the command to its end, or until `enough` says so. What it prints goes to the log."""
     log.parent.mkdir(parents=True, exist_ok=True)
-    started, used, peaks, ended = time.monotonic(), core_seconds(), dict[int, int](), False
+    started, peaks, used, ended = time.monotonic(), dict[int, int](), dict[int, float](), False
     with log.open("wb") as file:
         process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, start_new_session=True)
         while process.poll() is None:
             for number in family(process.pid):
                 peaks[number] = max(peaks.get(number, 0), peak_of(number))
+                used[number] = max(used.get(number, 0.0), core_seconds(number))
             if enough is not None and not ended and enough():
                 ended, seconds = True, time.monotonic() - started
                 end(process)
@@ -45,15 +45,17 @@ def watch(command: Sequence[str], log: Path, enough: Callable[[], bool] | None =
     if not ended:
         seconds = time.monotonic() - started
     workers = [peak for peak in peaks.values() if peak > max(peaks.values()) / 4]  # a launcher is not one
-    return Watched(
-        seconds, core_seconds() - used, max(peaks.values(), default=0), len(workers), process.returncode, ended
-    )
+    return Watched(seconds, sum(used.values()), max(peaks.values(), default=0), len(workers), process.returncode, ended)
 
 
-def core_seconds() -> float:
-    """That all ended processes started from here have used, and theirs."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+def core_seconds(number: int) -> float:
+    """The time on cores that a process has had; 0 if it is gone. Looked at until it ends, so that one which is killed
+    counts too."""
+    try:
+        fields = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
 def end(process: "subprocess.Popen[bytes]") -> None:

@@ -18,7 +18,7 @@ from damnatio.faces.base import Faces
 from damnatio.faces.folder import Folder
 from damnatio.recipe import files as recipes
 from damnatio.recipe.schema import EvaluateSettings
-from damnatio.reporting.findings import judge, markdown
+from damnatio.reporting.findings.judging import judge, markdown
 from damnatio.reporting.report import RESULTS, WARNINGS, read_report
 from damnatio.support.manifests import MANIFEST
 from damnatio.support.tables import Table

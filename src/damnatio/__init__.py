@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from damnatio.erasure.erase import Erased, HiddenPerson
+    from damnatio.erasure.request import Case
     from damnatio.evaluation.rates import Result
     from damnatio.models.card import Card
 
@@ -65,7 +66,8 @@ def erase(
     *,
     out: AnyPath,
     method: str = "GS",
-    gallery: AnyPath | None = None,
+    gallery: AnyPath | Sequence[AnyPath] | None = None,
+    case: "Case | None" = None,
     bystanders: AnyPath | None = None,
     development: AnyPath | None = None,
     test: AnyPath | None = None,
@@ -80,8 +82,9 @@ def erase(
 ) -> "Erased":
     """Make a model forget people, and write it into `out` in the format it came in, with a record of what was done.
 
-    The arguments are those of `damnatio erase MODEL PEOPLE RETAIN`. `complete` of the result says whether everybody
-    asked for was forgotten.
+    The arguments are those of `damnatio erase MODEL PEOPLE RETAIN`; `gallery` is one address or several, and a `case`
+    (`damnatio.erasure.request.Case`) also writes a plan of what to delete from them. `complete` of the result says
+    whether everybody asked for was forgotten.
     """
     from damnatio.erasure.erase import erase as carry_out
     from damnatio.erasure.request import Request
@@ -92,7 +95,8 @@ def erase(
         people=_path_or_none(people),
         retain=_path_or_none(retain),
         method=method,
-        gallery=_path_or_none(gallery),
+        galleries=_addresses(gallery),
+        case=case,
         bystanders=_path_or_none(bystanders),
         development=_path_or_none(development),
         test=_path_or_none(test),
@@ -164,6 +168,11 @@ def _path(path: AnyPath) -> Path:
 
 def _path_or_none(path: AnyPath | None) -> Path | None:
     return None if path is None else _path(path)
+
+
+def _addresses(given: AnyPath | Sequence[AnyPath] | None) -> list[str]:
+    several = [given] if isinstance(given, str | os.PathLike) else given or ()
+    return [os.fspath(one) for one in several]
 
 
 def _silent(line: str) -> None:

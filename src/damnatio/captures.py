@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from damnatio.faces.base import POOL, Faces
 from damnatio.faces.distances import PAPER_VALUES, Array
+from damnatio.recipe.schema import CaptureSettings
 from damnatio.support import processes
 from damnatio.support.files import write_atomically
 from damnatio.support.progress import progress
@@ -38,18 +39,19 @@ def medoids(distances: Array, instances: NDArray[np.int64]) -> NDArray[np.int64]
     return kept_of[instances]
 
 
-def find_captures(faces: Faces, threshold: float, folder: Path) -> None:
+def find_captures(faces: Faces, settings: CaptureSettings, folder: Path) -> None:
     """Write `captures.parquet` (each image with its instance, and whether it is kept) and `dropped.parquet`. It takes
     seconds, and the main process does it alone."""
-    processes.from_main(lambda: _find_captures(faces, threshold, folder))
+    processes.from_main(lambda: _find_captures(faces, settings, folder))
 
 
-def _find_captures(faces: Faces, threshold: float, folder: Path) -> None:
+def _find_captures(faces: Faces, settings: CaptureSettings, folder: Path) -> None:
+    threshold = settings.threshold
     codes, _ = codes_of(faces.table["identity"])
     instance = np.zeros(len(codes), dtype=np.int64)
     kept = np.ones(len(codes), dtype=bool)
     dropped: list[tuple[str, str, str, float]] = []
-    names, identities, stored = faces.table["image"], faces.table["identity"], faces.distances()
+    names, identities, stored = faces.table["image"], faces.table["identity"], faces.distances(settings.scale)
     with progress("capture instances", len(codes), "images") as advance:
         for rows in groups_of(codes):
             advance(len(rows))
@@ -75,6 +77,7 @@ def _find_captures(faces: Faces, threshold: float, folder: Path) -> None:
         "capture_instances": int(kept.sum()),
         "dropped": len(dropped),
         "threshold": threshold,
+        "scale": settings.scale,
         "threshold_at_this_size": threshold * (faces.size * faces.size * 3 / PAPER_VALUES) ** 0.5,
     }
     write_atomically(folder / "summary.json", json.dumps(summary, indent=1) + "\n")

@@ -20,6 +20,7 @@ from damnatio.faces.distances import pixel_distances
 from damnatio.models.card import Card
 from damnatio.models.inputs import Pixels, embed_inputs
 from damnatio.partitions import FORGET, Partitions
+from damnatio.recipe.schema import PixelScale
 from damnatio.support import pieces, processes
 from damnatio.support.arrays import lengths, save_tensors, write_arrays
 from damnatio.support.errors import DamnatioError
@@ -157,6 +158,7 @@ def save_examples(
     faces: Faces,
     partitions: Partitions,
     captures: NDArray[np.int64],
+    scale: PixelScale,
     folder: Path,
 ) -> None:
     """Write some within- and some across-instance pairs of forget identities, as in the paper's Fig. 2."""
@@ -169,7 +171,7 @@ def save_examples(
     arrays = {
         "within": kinds,
         "images": images,
-        "distances": np.array([pixel_distances(pair)[0, 1] for pair in images]),
+        "distances": np.array([pixel_distances(pair, scale)[0, 1] for pair in images]),
         "similarities": np.array([float(a @ b) for a, b in units]),
     }
     write_arrays(arrays, folder / EXAMPLES)

@@ -170,17 +170,43 @@ def _scales(path: Path, table: Table, written: str | None) -> dict[str, int]:
     return {present[0]: len(set(table["identity"][table["partition"] == FORGET]))}
 
 
+@dataclass(frozen=True)
+class _Share:
+    """What a setting asks for: so many identities of a partition, of those who are allowed."""
+
+    partition: str
+    setting: str
+    count: int
+    allowed: Mask
+    what: str
+    least: int = 1
+    """images that an identity must have"""
+
+
 def draw(captures: Table, settings: PartitionSettings, seed: int) -> Partitions:
-    """The partition of every image. The scarcest partitions are drawn first: forget, then test, development and
-    control. Of these three, the one that asks for more images comes before the one that asks for fewer."""
+    """The partition of every image.
+
+    With the order `retain-first`, the retain set is a sample of everybody and the others are drawn from the rest, each
+    partition in an order of its own. With `scarcest-first`, the partitions that ask for most images come first, and
+    all go through one order: nobody is wasted who has the images that a partition asks for, but whoever comes later
+    gets fewer well-covered people.
+    """
     codes, pool_of = _numbered(captures)
     pools = {str(partition): pool for partition, pool in (settings.pools or {}).items()}
     _check_pools(pools, pool_of)
     images = np.bincount(codes)
     instances = np.bincount(codes, weights=captures["kept"]).astype(np.int64)
+    counted = images if settings.forget_counts == "images" else instances
+    forgettable = (counted >= settings.forget_min_images) & (instances >= 2)  # one instance has no pair to unlink
     rng = np.random.default_rng([seed, 3])
-    order = rng.permutation(len(pool_of))
+    common = rng.permutation(len(pool_of))
     partition_of = np.full(len(pool_of), UNUSED, dtype=object)
+
+    def order_of(partition: str) -> NDArray[np.int64]:
+        if settings.order == "scarcest-first":
+            return common
+        own = (RETAIN, FORGET, TEST, DEVELOPMENT, DISTRACTOR).index(partition)
+        return np.random.default_rng([seed, 3, own]).permutation(len(pool_of))
 
     def pool_for(partition: str) -> str | None:
         return pools.get(partition, pools.get(RETAIN))
@@ -190,49 +216,34 @@ def draw(captures: Table, settings: PartitionSettings, seed: int) -> Partitions:
         pool = pool_for(partition)
         return np.ones(len(pool_of), dtype=bool) if pool is None else (pool_of == pool).astype(bool)
 
-    def take(partition: str, setting: str, count: int, allowed: Mask, what: str) -> NDArray[np.int64]:
-        there = inside(partition)
-        free = order[(partition_of[order] == UNUSED) & (allowed & there)[order]]
-        if len(free) < count:
-            pool = pool_for(partition)
+    def take(share: _Share) -> NDArray[np.int64]:
+        there, order = inside(share.partition), order_of(share.partition)
+        free = order[(partition_of[order] == UNUSED) & (share.allowed & there)[order]]
+        if len(free) < share.count:
+            pool = pool_for(share.partition)
             where = "" if pool is None else f" in the pool '{pool}'"
             raise DamnatioError(
-                f"Too few identities: partitions.{setting} asks for {count:,} {what}, and {len(free):,} are left of "
-                f"{there.sum():,}{where}. {_needed(settings)} Bring more faces or lower the counts under 'partitions'."
+                f"Too few identities: partitions.{share.setting} asks for {share.count:,} {share.what}, and "
+                f"{len(free):,} are left of {there.sum():,}{where}. {_needed(settings)} Bring more faces, lower the "
+                "counts under 'partitions'"
+                + (", or set partitions.order: scarcest-first." if settings.order == "retain-first" else ".")
             )
-        taken: NDArray[np.int64] = free[:count]
-        partition_of[taken] = partition
+        taken: NDArray[np.int64] = free[: share.count]
+        partition_of[taken] = share.partition
         return taken
 
+    shares = _shares(settings, images, forgettable)
+    drawn = {share.setting: take(share) for share in shares}
     sizes = sorted(settings.scales.items(), key=lambda item: item[1])
-    forget = take(
-        FORGET,
-        f"scales.{sizes[-1][0]}",
-        sizes[-1][1],
-        instances >= settings.forget_min_images,
-        f"forget identities with at least {settings.forget_min_images} capture instances",
-    )
-    wanted = [
-        (settings.test_min_images or settings.min_images, TEST, "test", "test"),
-        (settings.development_min_images or settings.min_images, DEVELOPMENT, "development", "development"),
-        (settings.min_images, RETAIN, "control", "retain control"),
-    ]
-    drawn = {}
-    for least, partition, setting, what in sorted(wanted, key=lambda row: -row[0]):
-        words = f"{what} identities with at least {least} image{'s' * (least > 1)}"
-        drawn[partition] = take(partition, setting, getattr(settings, setting), images >= least, words)
-    control = drawn[RETAIN]
-    rest = take(RETAIN, "retain", settings.retain - settings.control, images >= 1, "further retain identities")
-    take(DISTRACTOR, "distractors", settings.distractors, images >= 1, "distractors")
+    control, forget = drawn["control"], drawn[f"scales.{sizes[-1][0]}"]
     if BYSTANDER in pools:
         partition_of[(partition_of == UNUSED) & (pool_of == pools[BYSTANDER]) & (instances >= 2)] = BYSTANDER
-    like_forget = (instances >= settings.forget_min_images) & inside(FORGET)
-    bystander = (partition_of == BYSTANDER) | ((partition_of == TEST) & like_forget)
+    bystander = (partition_of == BYSTANDER) | ((partition_of == TEST) & forgettable & inside(FORGET))
 
     scale = np.full(len(pool_of), "", dtype=object)
     for name, count in reversed(sizes):
         scale[forget[:count]] = name
-    retain = np.sort(np.concatenate([control, rest]))
+    retain = np.sort(np.concatenate([control, drawn["retain"]]))
     label = np.full(len(pool_of), -1, dtype=np.int64)
     label[retain] = np.arange(len(retain))
     table = Table(
@@ -249,6 +260,35 @@ def draw(captures: Table, settings: PartitionSettings, seed: int) -> Partitions:
         }
     )
     return Partitions(table, dict(settings.scales))
+
+
+def _shares(settings: PartitionSettings, images: NDArray[np.int64], forgettable: Mask) -> list[_Share]:
+    """All that is drawn, in the order of the drawing. The further retain identities follow the control in the same
+    order, so that together they are its beginning wherever that holds enough people for the control."""
+
+    def compared(partition: str, setting: str, what: str, least: int) -> _Share:
+        words = f"{what} identities with at least {least} image{'s' * (least > 1)}"
+        return _Share(partition, setting, getattr(settings, setting), images >= least, words, least)
+
+    control = compared(RETAIN, "control", "retain control", settings.min_images)
+    tested = [
+        compared(TEST, "test", "test", settings.test_min_images or settings.min_images),
+        compared(DEVELOPMENT, "development", "development", settings.development_min_images or settings.min_images),
+    ]
+    further = settings.retain - settings.control
+    rest = _Share(RETAIN, "retain", further, images >= 1, "further retain identities")
+    distractors = _Share(DISTRACTOR, "distractors", settings.distractors, images >= 1, "distractors")
+    scale, count = sorted(settings.scales.items(), key=lambda item: item[1])[-1]
+    counted = "images" if settings.forget_counts == "images" else "capture instances"
+    words = f"forget identities with at least {settings.forget_min_images} {counted}"
+    forget = _Share(FORGET, f"scales.{scale}", count, forgettable, words)
+    if settings.order == "scarcest-first":
+        return [forget, *_scarcest_first([*tested, control]), rest, distractors]
+    return [control, rest, forget, *_scarcest_first(tested), distractors]
+
+
+def _scarcest_first(shares: list[_Share]) -> list[_Share]:
+    return sorted(shares, key=lambda share: -share.least)
 
 
 def _numbered(captures: Table) -> tuple[NDArray[np.int64], NDArray[np.object_]]:

@@ -29,7 +29,7 @@ from damnatio.recipe.schema import Recipe
 from damnatio.support.code import behind, digests
 from damnatio.support.errors import DamnatioError
 from damnatio.support.tables import Table
-from damnatio.workspace import Output, Workspace
+from damnatio.workspace import Output, Wanted, Workspace
 
 _NO_EFFECT = {"workers", "log_every", "checkpoint_seconds", "checkpoint_share", "cache_gb", "slurm"}
 """Settings that change how a result is reached, but never the result: no key depends on them."""
@@ -58,7 +58,7 @@ class Pipeline:
         def build(folder: Path) -> None:
             from damnatio.captures import find_captures
 
-            find_captures(self.images(faces), self.recipe.captures.threshold, folder)
+            find_captures(self.images(faces), self.recipe.captures, folder)
 
         return self._stage("2-captures", "all", plain(self.recipe.captures), {"faces": faces}, build, shared=True)
 
@@ -233,7 +233,8 @@ class Pipeline:
             backbone, card = load_backbone(inputs["original"].path)
             captures = Table.read(inputs["captures"].path / "captures.parquet")
             images, partitions = self.images(inputs["faces"]), self._table(inputs["partitions"])
-            save_examples(backbone, card, images, partitions, captures["capture"], folder)
+            scale = self.recipe.captures.scale
+            save_examples(backbone, card, images, partitions, captures["capture"], scale, folder)
 
         return self._stage("6-embed", "examples", {}, inputs, build, self._network_code())
 
@@ -345,7 +346,7 @@ class Pipeline:
         found = (
             self.workspace.stage(stage, name, settings, inputs, build, code, shared=shared)
             if self._computes and self._can_make(stage, inputs)
-            else self.workspace.find(stage, name, settings, inputs, code)
+            else Wanted(stage, name, settings, inputs, code).find(self.workspace.folder)
         )
         if found is None:
             raise DamnatioError(self._why_missing(stage, name))

@@ -39,7 +39,7 @@ from damnatio.support import processes
 from damnatio.support.errors import DamnatioError
 from damnatio.support.files import content_key, digest_of, write_atomically
 from damnatio.support.locks import Holder, Lock, look_anew
-from damnatio.support.manifests import CACHES, CHECKPOINTS, LOG, MANIFEST, PIECES, manifest_of, section_of
+from damnatio.support.manifests import CACHES, CHECKPOINTS, COSTS, LOG, MANIFEST, PIECES, manifest_of, section_of
 
 LOCKS = ".locks"
 ALONE = "run"
@@ -66,7 +66,7 @@ class Output:
     def content(self) -> str:
         """A hash of the output's files, from its manifest. Equal results have equal hashes, however they were made."""
         files = self.manifest["files"].items()
-        return content_key({name: file["sha256"] for name, file in files if not name.endswith((LOG, *CACHES))})
+        return content_key({name: file["sha256"] for name, file in files if not name.endswith((LOG, *CACHES, *COSTS))})
 
 
 class Absent(Output):
@@ -75,6 +75,42 @@ class Absent(Output):
     @property
     def manifest(self) -> dict[str, Any]:
         raise DamnatioError(f"{self.path} is not finished.")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """An output that is asked for: what it is made from, and so where it lies."""
+
+    stage: str
+    name: str
+    settings: Mapping[str, Any]
+    inputs: Mapping[str, Output]
+    code: Mapping[str, str]
+    """the digest of each module that makes it"""
+
+    @cached_property
+    def content(self) -> dict[str, Any]:
+        """What the key is the hash of."""
+        return {
+            "format": FORMAT,
+            "stage": self.stage,
+            "settings": dict(self.settings),
+            "inputs": {name: output.content for name, output in self.inputs.items()},
+            "code": dict(self.code),
+        }
+
+    @cached_property
+    def key(self) -> str:
+        return content_key(self.content)
+
+    def place(self, folder: Path) -> Path:
+        """Its folder in a run's folder."""
+        return folder / self.stage / f"{self.name}-{self.key[:8]}"
+
+    def find(self, folder: Path) -> Output | None:
+        """The output, if it is in a run's folder."""
+        place = self.place(folder)
+        return Output(place, self.key) if _key_of(place) == self.key else None
 
 
 class Left(Enum):
@@ -151,7 +187,8 @@ class Workspace:
         that `build` reaches. Of several processes, all run a `shared` build, each its share, and the main process runs
         any other while the rest wait.
         """
-        wanted, key, final = processes.from_main(lambda: _place(self.folder, stage, name, settings, inputs, code))
+        wanted = Wanted(stage, name, settings, inputs, code or {})
+        key, final = processes.from_main(lambda: (wanted.key, wanted.place(self.folder)))
         title = f"{stage:<13} {name:<12}"
         if processes.from_main(lambda: _key_of(final) == key):  # without a lock: a whole output stays as it is
             self.say(f"{title} reused   {final}")
@@ -162,8 +199,8 @@ class Workspace:
             if left is Left.NOTHING:  # another process made it while this one waited
                 self.say(f"{title} reused   {final}")
                 return self._seen(Output(final, key))
-            if processes.is_main() and (reason := self._reason(stage, name, wanted)):
-                self.say(f"{title} made again: {reason}")
+            if processes.is_main() and (difference := self._difference(wanted)):
+                self.say(f"{title} new      unlike the last one: {difference}")
             started = time.monotonic()
             if left is Left.BUILD:
                 try:
@@ -175,7 +212,7 @@ class Workspace:
                             partial.parent.rmdir()
                     raise
                 processes.wait()
-                processes.from_main(lambda: _finish(partial, wanted, key, time.monotonic() - started))
+                processes.from_main(lambda: _finish(partial, wanted.content, key, time.monotonic() - started))
             processes.from_main(lambda: _move(partial, final, lock))
         self.say(f"{title} {time.monotonic() - started:6.1f} s {final}")
         return self._seen(Output(final, key))
@@ -200,36 +237,25 @@ class Workspace:
             time.sleep(0.1)
         return output
 
-    def find(
-        self,
-        stage: str,
-        name: str,
-        settings: Mapping[str, Any],
-        inputs: Mapping[str, Output],
-        code: Mapping[str, str] | None = None,
-    ) -> Output | None:
-        """The output for these settings, inputs and code, if it is on disk."""
-        return output_for(self.folder, stage, name, settings, inputs, code)
-
     def finished(self, stage: str) -> list[tuple[str, dict[str, Any]]]:
         """The name and the manifest of each output of a stage that is on disk."""
         found = [(path.name, manifest_of(path)) for path in sorted((self.folder / stage).glob("[!.]*"))]
         return [(name.removesuffix(f"-{manifest['key'][:8]}"), manifest) for name, manifest in found if manifest]
 
-    def _reason(self, stage: str, name: str, wanted: Mapping[str, Any]) -> str:
-        """Why the last output of this name cannot be reused; empty if there is none."""
-        others = [manifest for known, manifest in self.finished(stage) if known == name]
+    def _difference(self, wanted: Wanted) -> str:
+        """What is not as it was for the last output of this name; empty if there is none."""
+        others = [manifest for known, manifest in self.finished(wanted.stage) if known == wanted.name]
         if not others:
             return ""
         last = max(others, key=lambda manifest: str(section_of(manifest, "made").get("finished")))
         changed = []
         for section in ("settings", "inputs", "code"):
-            old, new = section_of(last, section), json.loads(json.dumps(wanted[section], default=str))
+            old, new = section_of(last, section), json.loads(json.dumps(wanted.content[section], default=str))
             changes = [entry for entry in {**old, **new} if old.get(entry) != new.get(entry)]
             if changes:
                 listed = ", ".join(changes[:3]) + (f" and {len(changes) - 3} more" if len(changes) > 3 else "")
                 changed.append(f"{section} {listed}")
-        return f"{'; '.join(changed)} changed" if changed else ""
+        return "; ".join(changed)
 
     def publish(
         self,
@@ -241,13 +267,13 @@ class Workspace:
     ) -> Path:
         """A folder of a fixed name, for people. It is rebuilt whole when its inputs changed, and swapped in at once.
         The caller holds the lock of that name from when it gathered the inputs: so the last one publishes the most."""
-        wanted = _wanted(name, settings, inputs, code)
-        key, final = content_key(wanted), self.folder / name
+        wanted = Wanted(name, "", settings, inputs, code or {})
+        key, final = wanted.key, self.folder / name
         if processes.from_main(lambda: _key_of(final) == key):
             self.say(f"{name:<13} {'':<12} reused   {final}")
             return final
         started = time.monotonic()
-        processes.from_main(lambda: self._publish(name, wanted, key, build))
+        processes.from_main(lambda: self._publish(name, wanted.content, key, build))
         self.say(f"{name:<13} {'':<12} {time.monotonic() - started:6.1f} s {final}")
         return final
 
@@ -269,44 +295,10 @@ class Workspace:
         shutil.rmtree(old, ignore_errors=True)
 
 
-def output_for(
-    folder: Path,
-    stage: str,
-    name: str,
-    settings: Mapping[str, Any],
-    inputs: Mapping[str, Output],
-    code: Mapping[str, str] | None,
-) -> Output | None:
-    """The output of a run's folder for these settings, inputs and code, if it is there."""
-    _, key, final = _place(folder, stage, name, settings, inputs, code)
-    return Output(final, key) if _key_of(final) == key else None
-
-
-def _place(
-    folder: Path,
-    stage: str,
-    name: str,
-    settings: Mapping[str, Any],
-    inputs: Mapping[str, Output],
-    code: Mapping[str, str] | None,
-) -> tuple[dict[str, Any], str, Path]:
-    """The content of an output's key, the key itself, and the output's folder."""
-    wanted = _wanted(stage, settings, inputs, code)
-    key = content_key(wanted)
-    return wanted, key, folder / stage / f"{name}-{key[:8]}"
-
-
-def _wanted(
-    stage: str, settings: Mapping[str, Any], inputs: Mapping[str, Output], code: Mapping[str, str] | None
-) -> dict[str, Any]:
-    """The content of an output's key."""
-    return {
-        "format": FORMAT,
-        "stage": stage,
-        "settings": dict(settings),
-        "inputs": {name: output.content for name, output in inputs.items()},
-        "code": dict(code or {}),
-    }
+def _gpu() -> str:
+    """The GPU that torch computes on; empty without one, or where torch was not needed."""
+    torch = sys.modules.get("torch")
+    return str(torch.cuda.get_device_name()) if torch is not None and torch.cuda.is_available() else ""
 
 
 def _nothing(line: str) -> None:
@@ -350,6 +342,8 @@ def _finish(folder: Path, wanted: Mapping[str, Any], key: str, seconds: float) -
         "damnatio": __version__,
         "python": platform.python_version(),
         "machine": f"{platform.machine()} x {os.cpu_count()}",
+        "device": _gpu(),
+        "processes": processes.size(),
         "command": " ".join(["damnatio", *sys.argv[1:]]),
         "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "seconds": round(seconds, 3),

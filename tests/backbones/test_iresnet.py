@@ -88,3 +88,19 @@ def test_the_last_layer_stays_in_float32_under_autocast() -> None:
     model = IResNet((1, 1, 1, 1), (8, 8, 8, 8), 32, 4)
     with torch.autocast("cpu", torch.bfloat16):
         assert model(torch.randn(2, 3, 32, 32)).dtype == torch.float32
+
+
+def test_a_stem_of_two_halves_every_map_and_changes_no_weight_but_those_of_the_last_layer() -> None:
+    whole, halved = (IResNet((1, 1, 1, 1), (4, 6, 8, 10), 48, 5, stem=stem) for stem in (1, 2))
+    x, maps = torch.randn(2, 3, 48, 48), {}
+    for name, net in (("whole", whole), ("halved", halved)):
+        for layer in ("conv1", "layer1", "layer4"):
+            net.get_submodule(layer).register_forward_hook(
+                lambda _, __, out, key=(name, layer): maps.update({key: out.shape[-1]})
+            )
+        assert net(x).shape == (2, 5)
+    assert [maps["whole", layer] for layer in ("conv1", "layer1", "layer4")] == [48, 24, 3]
+    assert [maps["halved", layer] for layer in ("conv1", "layer1", "layer4")] == [24, 12, 2]
+    shapes = [{name: tuple(tensor.shape) for name, tensor in net.state_dict().items()} for net in (whole, halved)]
+    assert {name for name in shapes[0] if shapes[0][name] != shapes[1][name]} == {"fc.weight"}
+    assert shapes[1]["fc.weight"] == (5, 40)

@@ -22,6 +22,7 @@ GROUPS_11 = {"R", "T", "T single", "B", "Ftr-Ftr", "Ftr-Fev", "Fev-Fev", "avg(Ft
 GROUPS_1N = {"R", "T", "Ftr", "Fev"}
 METRICS = {"TMR", "FMR", "TPIR", "FPIR", "threshold", "W1", "deformation", "footprint", "weakly_forgotten", "EER"}
 METRICS |= {"TMR_person", "TPIR_person"}
+METRICS |= {"std", "quantile_0.001", "above_0.001", "W1_retain", "TMR_eer", "threshold_0.001", "threshold_eer"}
 ALTERED = {"TMR_legacy", "FMR_legacy", "TPIR_legacy", "FPIR_legacy", "drift_cosine", "unchanged"}
 """metrics that compare an altered model with f*"""
 
@@ -47,11 +48,25 @@ def test_a_run_leaves_numbered_stages_and_a_report(finished: Path) -> None:
     numbered = ["1-faces", "2-captures", "3-partitions", "4-train", "5-forget", "6-embed", "7-evaluate"]
     assert stages == [*numbered, "report"]
     names = {path.name for path in (finished / "report").iterdir()}
-    for table in ("rates", "rates-fixed", "distances", "protocol"):
+    for table in ("rates", "rates-fixed", "distances", "protocol", "text", "cost"):
         assert {f"{table}.md", f"{table}.csv", f"{table}.tex"} <= names
-    for figure in ("distributions-S1", "distributions-S2", "det", "captures"):
+    for figure in ("distributions-S1", "distributions-S2", "det", "captures", "trade-off", "mechanism"):
         assert {f"{figure}.png", f"{figure}.svg"} <= names
     assert not list(finished.rglob(".partial-*"))
+
+
+def test_cost_of_every_training_is_known(finished: Path) -> None:
+    from damnatio.reporting.cost import read
+
+    spent = read(finished / "report")
+    assert list(spent) == [(scale, method) for scale in ("S1", "S2") for method in ("original", "HD", "OF")]
+    assert spent["S1", "original"] == spent["S2", "original"]
+    for (scale, method), cost in spent.items():
+        stage = "4-train/original" if method == "original" else f"5-forget/{scale}-{method}"
+        (folder,) = finished.glob(f"{stage}-????????")
+        lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+        assert cost.steps == lines[-1]["step"]
+        assert cost.hours * 3600 >= json.loads((folder / "stage.json").read_text())["made"]["seconds"] > 0
 
 
 def test_the_page_is_self_contained(finished: Path) -> None:
@@ -384,7 +399,7 @@ def test_an_edited_method_is_trained_anew_and_the_others_are_not(
     assert main(run) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[1] for line in lines if " s " in line] == ["S1-OF"]
-    assert [line.split("made again: ")[1] for line in lines if "made again" in line] == ["code frame changed"]
+    assert [line.split("last one: ")[1] for line in lines if "unlike" in line] == ["code frame"]
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def test_bash_registers_it(bash: str) -> None:
 def test_bash_completes_verbs_and_options(bash: str) -> None:
     assert completed(bash, "damnatio", "re") == {"report", "recheck"}
     assert completed(bash, "damnatio", "er") == {"erase"}
-    assert completed(bash, "damnatio", "erase", "--de") == {"--development"}
+    assert completed(bash, "damnatio", "erase", "--dev") == {"--development"}
     assert {"--method", "--scale", "--embeddings"} <= completed(bash, "damnatio", "recheck", "--")
     assert completed(bash, "damnatio", "ls", "ba") == {"backbones"}
 

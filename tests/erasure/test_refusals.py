@@ -131,7 +131,7 @@ def test_people_of_whom_nothing_can_be_used(tmp_path: Path, model: Path) -> None
         ({"embeddings": np.ones((2, 7), np.float32), "names": np.array(["a", "b"])}, "vectors of 7 values"),
         ({"embeddings": np.ones((3, DIM), np.float32), "names": np.array(["a", "b"])}, "do not fit each other"),
         ({"embeddings": np.zeros((2, DIM), np.float32), "names": np.array(["a", "b"])}, "of a is zero or not finite"),
-        ({"embeddings": np.ones((1, DIM), np.float32), "names": np.array([{}], dtype=object)}, "cannot be read"),
+        ({"embeddings": np.ones((1, DIM), np.float32), "names": np.array([{}], dtype=object)}, "is no readable .npz"),
     ],
 )
 def test_gallery_that_is_none(
@@ -141,7 +141,7 @@ def test_gallery_that_is_none(
     np.savez(gallery, **content)  # type: ignore[arg-type]
     assert words in refused(tmp_path / "out", model, people, gallery=gallery)
     gallery.write_bytes(b"nothing")
-    assert "cannot be read" in refused(tmp_path / "out", model, people, gallery=gallery)
+    assert "is of no known kind" in refused(tmp_path / "out", model, people, gallery=gallery)
 
 
 def test_words_that_contradict_each_other(tmp_path: Path, model: Path, people: Path) -> None:

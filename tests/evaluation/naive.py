@@ -1,6 +1,7 @@
 """The protocol of docs/protocol.md a second time: Python loops over single images, and every result from them."""
 
 import math
+from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
@@ -30,11 +31,17 @@ def naive_threshold(scores: list[float], target: float) -> float:
     return min(c for c in candidates if sum(s >= c for s in scores) / len(scores) <= target)
 
 
-def naive_equal_error(mated: list[float], nonmated: list[float]) -> float:
+def naive_equal_error(mated: list[float], nonmated: list[float]) -> tuple[float, float]:
+    """The rate and the lowest threshold."""
     candidates = sorted({*mated, *nonmated, math.nextafter(max([*mated, *nonmated]), math.inf)})
-    rates = [(share([s < c for s in mated]), share([s >= c for s in nonmated])) for c in candidates]
-    missed, false = min(rates, key=lambda pair: abs(pair[0] - pair[1]))
-    return (missed + false) / 2
+    rates = [
+        (Fraction(sum(s < c for s in mated), len(mated)), Fraction(sum(s >= c for s in nonmated), len(nonmated)))
+        for c in candidates
+    ]
+    (missed, false), threshold = min(
+        zip(rates, candidates, strict=True), key=lambda found: abs(found[0][0] - found[0][1])
+    )
+    return float(missed + false) / 2, threshold
 
 
 def share(successes: list[bool]) -> float:
@@ -219,7 +226,10 @@ class Naive:
                 linked = [(name, score >= threshold) for name, score in pairs]
                 results["1:1", group, target, "TMR_person"] = person_mean(linked)
             results |= self._weakly_forgotten(threshold, target)
-        results |= self._distances(reference)
+        results |= self._distances(reference) | self._shapes()
+        marked = naive_threshold(self.nonmated["D"], 0.001)
+        results["1:1", "D", None, "threshold_0.001"] = marked, len(self.nonmated["D"])
+        results |= self._reached("above_0.001", marked)
         if reference is not self:
             results |= self._legacy(reference) | self._drift(reference)
         return results
@@ -304,6 +314,7 @@ class Naive:
             scores = [score for _, score in self.mated[group]]
             like = self.nonmated["TxT" if group == "avg(Ftr)-Fev" else "T single"]
             results["1:1", group, None, "W1"] = naive_w1(scores, like), len(scores)
+            results["1:1", group, None, "W1_retain"] = naive_w1(scores, self.nonmated["RxR"]), len(scores)
         mated, before = [s for _, s in self.mated["R"]], [s for _, s in reference.mated["R"]]
         moved = naive_w1(mated, before), naive_w1(self.nonmated["RxR"], reference.nonmated["RxR"])
         counts = len(mated), len(self.nonmated["RxR"])
@@ -312,5 +323,26 @@ class Naive:
         results["1:1", "R", None, "footprint"] = sum(moved), sum(counts)
         for group in ("R", "T"):
             own = [score for _, score in self.mated[group]]
-            results["1:1", group, None, "EER"] = naive_equal_error(own, self.nonmated[f"{group}x{group}"]), len(own)
+            rate, crossing = naive_equal_error(own, self.nonmated[f"{group}x{group}"])
+            results["1:1", group, None, "EER"] = rate, len(own)
+            if group == "R":
+                results["1:1", "R", None, "threshold_eer"] = crossing, len(own)
+                results |= self._reached("TMR_eer", crossing)
+        return results
+
+    def _reached(self, metric: str, threshold: float) -> Results:
+        return {
+            ("1:1", group, None, metric): (share([score >= threshold for _, score in pairs]), len(pairs))
+            for group, pairs in self.mated.items()
+        }
+
+    def _shapes(self) -> Results:
+        results: Results = {}
+        for group, pairs in self.mated.items():
+            scores = sorted(score for _, score in pairs)
+            mean = math.fsum(scores) / len(scores) if scores else math.nan
+            spread = math.fsum((score - mean) ** 2 for score in scores) / len(scores) if scores else math.nan
+            enough = [s for place, s in enumerate(scores) if (place + 1) / len(scores) >= 0.001]
+            results["1:1", group, None, "std"] = math.sqrt(spread), len(scores)
+            results["1:1", group, None, "quantile_0.001"] = (enough[0] if enough else math.nan), len(scores)
         return results

@@ -19,7 +19,15 @@ SCALES = {"S1": 2, "S2": 4}
 ALL = 1_000_000
 DIM = 5
 COUNTS = PartitionSettings(
-    retain=5, control=3, test=3, development=5, distractors=3, scales=SCALES, min_images=4, forget_min_images=6
+    retain=5,
+    control=3,
+    test=3,
+    development=5,
+    distractors=3,
+    scales=SCALES,
+    min_images=4,
+    forget_min_images=6,
+    order="scarcest-first",
 )
 
 

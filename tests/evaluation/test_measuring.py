@@ -298,14 +298,20 @@ def test_curves_agree_with_the_single_operating_points(tmp_path: Path) -> None:
 # --- intervals -------------------------------------------------------------------------------------------------------
 
 
+NO_RATES = (
+    *("threshold", "threshold_0.001", "threshold_eer", "EER", "std", "quantile_0.001", "drift_cosine"),
+    *("W1", "W1_retain", "deformation", "footprint"),
+)
+
+
 def test_intervals_stand_beside_rates_and_nowhere_else() -> None:
     table = partitions()
     original, altered = random_units(table, 1), random_units(table, 2)
     reference = reference_from(measure(compared(table, *original, "S2"), TARGETS, None))
     results = measure(compared(table, *altered, "S2", Embedded(*original)), TARGETS, reference, replicates=60).results
-    resampled = ("TMR", "FMR", "TPIR", "weakly_forgotten", "unchanged")
+    resampled = ("TMR", "FMR", "TPIR", "weakly_forgotten", "unchanged", "above_0.001", "TMR_eer")
     for r in results:
-        if r.metric in ("threshold", "W1", "deformation", "footprint", "EER", "drift_cosine"):
+        if r.metric in NO_RATES:
             assert all(math.isnan(end) for end in (r.low, r.high, r.wilson_low, r.wilson_high))
             continue
         rate, _, kind = r.metric.rpartition("_")
@@ -368,7 +374,7 @@ def test_scanned_evaluation_is_the_held_one(monkeypatch: pytest.MonkeyPatch) -> 
     held = measured()
     monkeypatch.setattr(nonmated, "HELD", 0)
     scanned = measured()
-    binned = ("W1", "deformation", "footprint", "EER")
+    binned = ("W1", "W1_retain", "deformation", "footprint", "EER", "threshold_eer")
     assert_equal(
         [result for result in scanned.results if result.metric not in binned],
         [result for result in held.results if result.metric not in binned],

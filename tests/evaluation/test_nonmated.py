@@ -184,7 +184,7 @@ def test_spread_is_the_same_held_and_streamed(name: str, block: int, monkeypatch
     assert held.sample.error == 0
     assert streamed.sample.error == BIN / 2
     assert pairs_of(streamed.top, pairing) == pairs_of(held.top, pairing)
-    assert pairs_of(Streamed(pairing).top(lowest), pairing) == pairs_of(group.top(lowest), pairing)
+    assert pairs_of(streamed.top, pairing) == pairs_of(group.spread((), lowest).top, pairing)
     assert len(held.top.scores) == (scores >= lowest).sum()
     if group.count:
         assert np.array_equal(np.repeat(held.sample.values, held.sample.counts), scores)
@@ -223,7 +223,7 @@ def test_drawn_pairs_are_never_streamed(monkeypatch: pytest.MonkeyPatch) -> None
 def test_more_pairs_than_are_listed_leave_an_even_share(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Thinned.__init__, "__defaults__", (200,))
     group = within(drawn([1] * 60))
-    top = group.top(-2.0)
+    top = group.spread((), -2.0).top
     assert top.share == 0.125
     assert len(top.scores) <= 200
     assert len(top.scores) == pytest.approx(group.count * top.share, rel=0.3)

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from damnatio.faces import collecting
 from damnatio.faces.base import Faces, FaceSource, UnreadableError
 from damnatio.faces.collecting import collect
-from damnatio.faces.distances import pixel_distances
-from damnatio.recipe.schema import FaceSettings
+from damnatio.faces.distances import SCALES, pixel_distances
+from damnatio.recipe.schema import FaceSettings, PixelScale
 from damnatio.support.errors import DamnatioError
 from damnatio.support.tables import Table, groups_of
 
@@ -81,17 +81,18 @@ def test_outputs_do_not_depend_on_the_workers_or_the_chunks(tmp_path: Path, monk
     assert bare == {name: content for name, content in once.items() if name != "pixels.npy"}
 
 
-def test_stored_distances_are_those_of_the_pixels(tmp_path: Path) -> None:
+@pytest.mark.parametrize("scale", SCALES)
+def test_stored_distances_are_those_of_the_pixels(tmp_path: Path, scale: PixelScale) -> None:
     made(tmp_path)
     faces = Faces(tmp_path, source())
-    stored, naive = faces.distances(), np.load(tmp_path / "pixels.npy")
+    stored, naive = faces.distances(scale), np.load(tmp_path / "pixels.npy")
     identities = faces.table["identity"]
     seen = 0
     for rows in groups_of(np.array([int(name) for name in identities])):
         distances = stored.of(rows)
         for i, a in enumerate(rows):
             for j, b in enumerate(rows):
-                assert distances[i, j] == (pixel_distances(naive[[a, b]])[0, 1] if i != j else 0)
+                assert distances[i, j] == (pixel_distances(naive[[a, b]], scale)[0, 1] if i != j else 0)
                 seen += i < j
     assert seen == len(np.load(tmp_path / "distances.npy"))
 
@@ -101,7 +102,7 @@ def test_identities_of_one_image_have_no_distances(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(Drawn, "index", lambda self: whole(self).where(np.array([0, 1, 7])))
     made(tmp_path)
     faces = Faces(tmp_path, source())
-    assert faces.distances().of(np.array([1])).tolist() == [[0]]
+    assert faces.distances("input").of(np.array([1])).tolist() == [[0]]
 
 
 def test_identity_at_several_places_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from damnatio.captures import find_captures
 from damnatio.faces.base import Faces
 from damnatio.faces.collecting import collect
 from damnatio.faces.collection import Collection
+from damnatio.recipe.schema import CaptureSettings
 from damnatio.support.errors import DamnatioError
 from damnatio.support.tables import Table
 
@@ -86,7 +87,7 @@ def test_pools_reach_the_table_of_captures(tmp_path: Path, face_folder: Path) ->
     a, b = some(face_folder, tmp_path / "a", 1), some(face_folder, tmp_path / "b", 0)
     source = collection(people=a, retain=b)
     collect(source, tmp_path)
-    find_captures(Faces(tmp_path, source), 30.0, tmp_path)
+    find_captures(Faces(tmp_path, source), CaptureSettings(), tmp_path)
     captures = Table.read(tmp_path / "captures.parquet")
     assert set(zip(captures["pool"], captures["identity"], strict=True)) == {
         ("people", "person01"),

@@ -12,8 +12,8 @@ from damnatio.methods.extended_cosface import ExtendedCosFace
 from tests.methods.world import CLASSES, batch_of, method_named
 
 
-def prepared(batch: ForgetBatch) -> tuple[ExtendedCosFace, CosFace]:
-    method, head = method_named("EC", batch)
+def prepared(batch: ForgetBatch, **own: str) -> tuple[ExtendedCosFace, CosFace]:
+    method, head = method_named("EC", batch, **own)
     assert isinstance(method, ExtendedCosFace)
     assert isinstance(head, CosFace)
     method.prepare(Context(method.forget, head, 3, lambda: batch.unit, lambda: batch.unit))
@@ -22,7 +22,7 @@ def prepared(batch: ForgetBatch) -> tuple[ExtendedCosFace, CosFace]:
 
 def test_it_is_cosface_with_the_vectors_appended() -> None:
     batch = batch_of([3, 2], seed=4)
-    method, head = prepared(batch)
+    method, head = prepared(batch, reduction="mean")
     whole = CosFace(CLASSES + 5, 8, logit_scale=64.0, margin=0.65).double()
     with torch.no_grad():
         whole.weight.copy_(torch.cat([head.weight, method.vectors]))
@@ -30,9 +30,10 @@ def test_it_is_cosface_with_the_vectors_appended() -> None:
     assert float(method.forget_loss(batch, head)) == pytest.approx(float(expected), abs=1e-9)
 
 
-def test_it_is_the_definition_by_loops() -> None:
+@pytest.mark.parametrize(("reduction", "divided_by"), [("sum", 1), ("mean", 4)])
+def test_it_is_the_definition_by_loops(reduction: str, divided_by: int) -> None:
     batch = batch_of([2, 2], seed=5)
-    method, head = prepared(batch)
+    method, head = prepared(batch, reduction=reduction)
     vectors = [*F.normalize(head.weight, dim=1), *F.normalize(method.vectors, dim=1)]
     losses = []
     for i in range(4):
@@ -40,7 +41,7 @@ def test_it_is_the_definition_by_loops() -> None:
         logits = [64 * (float(batch.unit[i] @ vector) - 0.65 * (k == target)) for k, vector in enumerate(vectors)]
         top = max(logits)
         losses.append(top + math.log(sum(math.exp(v - top) for v in logits)) - logits[target])
-    assert float(method.forget_loss(batch, head)) == pytest.approx(sum(losses) / 4, abs=1e-9)
+    assert float(method.forget_loss(batch, head)) == pytest.approx(sum(losses) / divided_by, abs=1e-9)
 
 
 def test_its_gradient_reaches_embeddings_image_vectors_and_class_vectors() -> None:

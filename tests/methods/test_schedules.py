@@ -11,6 +11,7 @@ from damnatio.support.errors import DamnatioError
 
 OWN: dict[str, Any] = {
     "epochs": 7,
+    "batch": 96,
     "warmup_epochs": 0.5,
     "optimiser": "adamw",
     "weight_decay": 0.25,

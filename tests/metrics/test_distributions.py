@@ -132,3 +132,10 @@ def test_metrics_import_neither_torch_nor_the_rest_of_the_package() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert set(done.stdout.split()) == names | {"damnatio", "damnatio.metrics"}
+
+
+def test_deviation_is_that_of_the_population() -> None:
+    assert Sample.of(np.array([0.0, 0.0, 1.0, 1.0])).deviation == 0.5
+    assert Sample.of(np.array([1.0, 2.0, 3.0])).deviation == pytest.approx(math.sqrt(2 / 3))
+    assert Sample.of(np.array([0.3])).deviation == 0
+    assert math.isnan(Sample.of(np.zeros(0)).deviation)

@@ -9,19 +9,21 @@ from pathlib import Path
 import pytest
 
 from damnatio.recipe.files import load
+from damnatio.reporting.cost import Cost, write
 from damnatio.reporting.grids import DOUBT, FEW
 from damnatio.reporting.joined import Run, grids_of, panels_of, terminal_tables, write_joined
-from damnatio.reporting.joined_figures import undominated
 from damnatio.reporting.lookup import Averaged, Quantity, Results
 from damnatio.reporting.report import _COLUMNS, _WARNED, RESULTS, WARNINGS
 from damnatio.support.tables import Table
 
 METHODS = ["PD", "OF"]
+TITLES = {"original": "f*", "PD": "PD", "OF": "OF"}
 RATES: dict[str, dict[str, tuple[str, ...]]] = {
     "1:1": {"TMR": ("R", "T", "Ftr-Ftr", "Ftr-Fev", "Fev-Fev"), "FMR": ("FtrxFtr",)},
     "1:N": {"TPIR": ("R", "T", "Ftr", "Fev")},
 }
 DISTANCES = [("Ftr-Ftr", "W1"), ("Fev-Fev", "W1"), ("R", "deformation"), ("RxR", "deformation"), ("R", "footprint")]
+TEXT = [("R", "std"), ("Ftr-Fev", "above_0.001"), ("T", "TMR_eer"), ("Fev-Fev", "TMR_eer")]
 POINTS = (1e-4, 1e-2)
 
 
@@ -41,7 +43,7 @@ def a_run(folder: Path, experiment: str, backbone: str, seed: int, scales: Seque
                 for group in groups
                 for point in POINTS
             ]
-            quantities += [("1:1", group, math.nan, metric) for group, metric in DISTANCES]
+            quantities += [("1:1", group, math.nan, metric) for group, metric in (*DISTANCES, *TEXT)]
             for task, group, point, metric in quantities:
                 number = (number * 48271 + 11) % 2147483647
                 value, count = number / 2147483647, 100 + number % 900
@@ -50,6 +52,8 @@ def a_run(folder: Path, experiment: str, backbone: str, seed: int, scales: Seque
     Table.of_rows(_COLUMNS, rows).write_csv(folder / RESULTS)
     doubt = [(backbone, "S1", "PD", "1:1", "D", 1e-4, "rests on few")] if seed == 2 else []
     Table.of_rows(_WARNED, doubt).write_csv(folder / WARNINGS)
+    spent = {(scale, method): Cost(seed + number / 100) for scale in scales for number, method in enumerate(TITLES)}
+    write(spent, folder)
     (folder / "index.html").write_text(f"<p>{experiment} {seed}</p>")
     return Run(experiment, recipe, folder)
 
@@ -85,9 +89,6 @@ def table(path: Path) -> dict[str, dict[str, str]]:
         return {row["Method"]: row for row in csv.DictReader(file)}
 
 
-TITLES = {"original": "f*", "PD": "PD", "OF": "OF"}
-
-
 @pytest.mark.parametrize(
     ("file", "task", "metric"), [("verification", "1:1", "TMR"), ("identification", "1:N", "TPIR")]
 )
@@ -117,6 +118,18 @@ def test_distances_are_the_mean_and_the_deviation_over_seeds(joined: Path) -> No
                 values = naive(joined, experiment, method, "1:1", group, metric, "")
                 assert float(shown[row][f"{experiment} {title}"]) == pytest.approx(statistics.fmean(values))
                 assert float(shown[row][f"{experiment} {title} ±"]) == pytest.approx(statistics.stdev(values))
+
+
+def test_numbers_of_the_text_and_hours_are_means_over_seeds(joined: Path) -> None:
+    shown, hours = table(joined / "text.csv"), table(joined / "cost.csv")
+    for experiment in ("iresnet", "vit"):
+        for number, (method, row) in enumerate(TITLES.items()):
+            for (group, metric), title in zip(TEXT, ("std R", "single ↓", "T ↑", "Fev-Fev ↓"), strict=True):
+                values = naive(joined, experiment, method, "1:1", group, metric, "")
+                assert float(shown[row][f"{experiment} {title}"]) == pytest.approx(statistics.fmean(values))
+            spent = [seed + number / 100 for seed in (1, 2, 5)]
+            assert float(hours[row][f"{experiment} hours"]) == pytest.approx(statistics.fmean(spent))
+            assert float(hours[row][f"{experiment} hours ±"]) == pytest.approx(statistics.stdev(spent))
 
 
 def test_rates_have_a_panel_per_experiment_and_add_up_the_counts(joined: Path) -> None:
@@ -229,13 +242,6 @@ def test_number_that_one_seed_lacks_has_no_mean() -> None:
     assert found.spread == pytest.approx(math.sqrt(0.02))
     assert math.isnan(mean[Quantity("S1", "PD", "1:1", "R", "TMR", 0.01)].value)
     assert FEW in mean.marks(Quantity("S1", "PD", "1:1", "R", "TMR", 0.01))
-
-
-def test_front_is_what_nothing_dominates() -> None:
-    nan = math.nan
-    points = [(0.1, 0.5), (0.2, 0.4), (0.2, 0.5), (0.3, 0.4), (0.0, 0.9), (nan, 0.0), (0.1, 0.5)]
-    assert undominated(points) == [True, True, False, False, True, False, True]
-    assert undominated([]) == []
 
 
 def test_methods_of_any_seed_have_a_row(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from rich.console import Console
 from damnatio.methods import METHODS
 from damnatio.recipe.files import load
 from damnatio.reporting.grids import DOUBT, Cell, Grid, best_of
-from damnatio.reporting.mechanism import IMAGES, flat, paths_of
+from damnatio.reporting.mechanism import IMAGES, flat, moved
 from damnatio.reporting.report import terminal_tables
 
 RESULTS = Path(__file__).parents[2] / "results/demo"
@@ -57,20 +57,12 @@ def test_csv_keeps_full_precision_and_the_section(grid: Grid) -> None:
     assert rows[2][2] == ""
 
 
-def test_latex_is_booktabs_and_escapes(grid: Grid) -> None:
-    text = grid.latex()
-    assert r"\caption{Rates of $f^{\ast}$ \& others}" in text
-    assert r"\multicolumn{3}{c}{S1}" in text
-    assert r"R $\uparrow$ & 0.500 & \textbf{0.750} & 1,200 \\" in text
-    assert r"a|b\_c & - & 0.100$^\dagger$ & 3 \\" in text
-    assert text.count(r"\begin{") == text.count(r"\end{")
-    for rule in (r"\toprule", r"\midrule", r"\bottomrule"):
-        assert rule in text
-
-
-@pytest.mark.parametrize("name", [n for n in METHODS.names() if METHODS.get(n).kind in ("prior", "proposed")])
+@pytest.mark.parametrize(
+    "name", [*[n for n in METHODS.names() if METHODS.get(n).kind in ("prior", "proposed")], "BI", "GS"]
+)
 def test_the_mechanism_lowers_mated_similarity_on_the_sphere(name: str) -> None:
-    paths, others = paths_of(name)
+    paths, others = moved(name)
+    assert np.allclose(paths[0], moved("")[0][0], atol=1e-6)  # all begin where f* put them
     assert np.allclose(np.linalg.norm(paths, axis=2), 1, atol=1e-5)
     assert np.allclose(np.linalg.norm(others, axis=1), 1)
 

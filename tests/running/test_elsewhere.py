@@ -37,7 +37,7 @@ def carried(there: Path, here: Path, *whole: str) -> Path:
     """What must be brought: the manifests, and these folders whole."""
     for file in there.rglob("*"):
         inside = file.relative_to(there)
-        wanted = file.name == "stage.json" or any(str(inside).startswith(name) for name in whole)
+        wanted = file.name in ("stage.json", "metrics.jsonl") or any(str(inside).startswith(name) for name in whole)
         if wanted and file.is_file() and inside.parts[0] != "report":
             (here / inside).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(file, here / inside)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from damnatio.cli.main import main
+from damnatio.evaluation.rates import VERSION
 from damnatio.running.joint import reports_of
 from damnatio.support.manifests import manifest_of
 from tests.conftest import TINY
@@ -99,7 +100,7 @@ def test_same_command_makes_nothing_again(place: Path, capsys: pytest.CaptureFix
     before = (place / "run/report/index.html").stat().st_mtime_ns
     assert run(place) == 0
     said = capsys.readouterr().out
-    assert "made again" not in said
+    assert "unlike" not in said
     assert " s " + str(place) not in said
     assert (place / "run/report/index.html").stat().st_mtime_ns == before
 
@@ -113,8 +114,14 @@ def test_stage_alone_works_for_every_experiment(place: Path, capsys: pytest.Capt
 
 
 def test_findings_of_a_run_with_experiments(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Both experiments measured the same backbone, so each is judged by itself."""
     assert main(["findings", str(place / "run")]) == 0
-    assert "## Seed 2" in capsys.readouterr().out
+    titles = [line for line in capsys.readouterr().out.splitlines() if line.startswith("## ")]
+    assert titles == [f"## {name}, seed {seed}" for seed in (1, 2) for name in ("iresnet", "narrow")]
+    assert main(["findings", f"a={place / 'run'}", "--paper"]) == 0
+    text = capsys.readouterr().out
+    assert "*a-narrow, S1, beside iResNet-34*" in text
+    assert (place / "run/report/against-paper.md").read_text() == text.replace("a-", "")
 
 
 # --- join ------------------------------------------------------------------------------------------------------------
@@ -170,6 +177,47 @@ def test_other_protocols_are_refused_by_name(place: Path, tmp_path: Path, capsys
         assert said.startswith(f"damnatio: {one}/report and {other}/report cannot stand in one table: ")
         assert words in said
     assert not (tmp_path / "out").exists()
+
+
+def test_findings_refuse_what_join_refuses(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one = apart(place, tmp_path, "iresnet-seed1", "one")
+    other = apart(place, tmp_path, "narrow-seed1", "other", partitions__retain=23)
+    said = refused(capsys, "findings", str(one), str(other))
+    assert "cannot stand in one table: partitions.retain is 24 and 23. Join runs of one protocol." in said
+
+
+def test_results_of_another_version_are_refused(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = apart(place, tmp_path, "iresnet-seed1", "later")
+    manifest = run / "report/stage.json"
+    content = json.loads(manifest.read_text())
+    assert content["settings"].pop("results") == VERSION
+    manifest.write_text(json.dumps(content))
+    assert main(["findings", str(run)]) == 0, "before results had a version"
+    content["settings"]["results"] = VERSION + 1
+    manifest.write_text(json.dumps(content))
+    sentence = f"report/results.csv has version {VERSION + 1} of the results, and this damnatio reads version {VERSION}"
+    for words in (["findings", str(run)], ["join", str(run), "--out", str(tmp_path / "out")]):
+        assert sentence in refused(capsys, *words)
+
+
+def test_findings_and_comparison_are_written_to_a_folder(place: Path, tmp_path: Path) -> None:
+    run = apart(place, tmp_path, "narrow-seed1", "one")
+    out = tmp_path / "new/out"
+    assert main(["findings", str(run), "--paper", "--out", str(out)]) == 0
+    names = {
+        "findings.md",
+        "against-paper.md",
+        "against-paper.csv",
+        "against-paper-rows.csv",
+        "against-paper-signs.csv",
+    }
+    assert {path.name for path in out.iterdir()} == names
+    for name in names:
+        assert (out / name).read_text() == (run / "report" / name).read_text()
+    shown = {row["method"] for row in rows(out / "against-paper.csv") if row["ours"]}
+    assert shown == {"original", "HD"}, "GS is not the paper's"
 
 
 def test_seeds_of_one_experiment_differ_in_the_seed_alone(

@@ -54,19 +54,20 @@ class FullPrecisionLinear(nn.Linear):
 
 
 class IResNet(CuttableSequence):
-    """N x 3 x size x size -> N x dim, with `depths` blocks of `widths` channels in the four layers."""
+    """N x 3 x size x size -> N x dim, with `depths` blocks of `widths` channels in the four layers. With `stem` 2 the
+    first convolution halves the side too: the wide maps of the first block take most of the time of a small network."""
 
     USUAL = "layer3"
 
-    def __init__(self, depths: Sequence[int], widths: Sequence[int], size: int, dim: int) -> None:
+    def __init__(self, depths: Sequence[int], widths: Sequence[int], size: int, dim: int, stem: int = 1) -> None:
         if size < 16:
             raise DamnatioError(f"An iResNet halves its input four times: {size} pixels are too few; give at least 16.")
-        cells = math.ceil(size / 16) ** 2  # a convolution of stride 2 leaves ceil(side / 2)
+        cells = math.ceil(size / (16 * stem)) ** 2  # a convolution of stride 2 leaves ceil(side / 2)
         inputs = (widths[0], *widths)
         features = nn.BatchNorm1d(dim)
         features.weight.requires_grad_(False)  # as in InsightFace: every dimension keeps unit variance
         layers = {
-            "conv1": nn.Conv2d(3, widths[0], 3, padding=1, bias=False),
+            "conv1": nn.Conv2d(3, widths[0], 3, stride=stem, padding=1, bias=False),
             "bn1": nn.BatchNorm2d(widths[0]),
             "prelu": nn.PReLU(widths[0]),
         }
@@ -119,3 +120,9 @@ def iresnet_small(size: int, dim: int) -> nn.Module:
 def iresnet_tiny(size: int, dim: int) -> nn.Module:
     """One block per layer at a quarter of the width, for demonstrations and tests on a CPU."""
     return IResNet((1, 1, 1, 1), (16, 32, 64, 128), size=size, dim=dim)
+
+
+@BACKBONES.register("iresnet-quick")
+def iresnet_quick(size: int, dim: int) -> nn.Module:
+    """iresnet-small with a first convolution that halves the side: as quick as iresnet-tiny, with twice its width."""
+    return IResNet((1, 1, 1, 1), (32, 64, 128, 256), size=size, dim=dim, stem=2)

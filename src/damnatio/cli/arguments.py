@@ -1,6 +1,7 @@
 """Arguments that several verbs share."""
 
 import argparse
+from datetime import date
 from pathlib import Path
 
 Verbs = argparse._SubParsersAction  # the type of `add_subparsers()`, which argparse does not export
@@ -28,6 +29,13 @@ def positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"a whole number from 1 up, not {text!r}")
     return int(text)
+
+
+def day(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"a date as 2026-08-17, not {text!r}") from None
 
 
 def folder(text: str) -> Path:

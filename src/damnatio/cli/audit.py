@@ -36,7 +36,11 @@ def add(verbs: "Verbs[argparse.ArgumentParser]") -> None:
     own.add_argument("--original", type=Path, metavar="E0.safetensors", help="those of f*, for an altered model")
     verb.set_defaults(act=_recheck)
     found = verbs.add_parser("findings", help="check the paper's eight findings on one or more finished runs")
-    found.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folders of runs; several compare backbones")
+    found.add_argument("runs", nargs="+", metavar="RUN", help="folders of runs; several compare backbones; or NAME=RUN")
+    found.add_argument("--paper", action="store_true", help="put every number beside the paper's")
+    found.add_argument(
+        "--out", type=folder, metavar="FOLDER", help="write findings.md, and with --paper against-paper.*"
+    )
     found.set_defaults(act=_findings)
     text = "join finished runs of one protocol into one report: tables and figures across them"
     several = verbs.add_parser("join", help=text, description=f"{text.capitalize()}. Only their reports are read.")
@@ -170,15 +174,29 @@ def _say_where(options: argparse.Namespace) -> None:
 
 
 def _findings(options: argparse.Namespace) -> int:
-    from damnatio.reporting.findings import judge, markdown
-    from damnatio.reporting.joined import findings_of, findings_text
+    from damnatio.reporting import against_paper, joined
+    from damnatio.reporting.findings.judging import evidence_of, judged
     from damnatio.reporting.report import read_report
-    from damnatio.running.joint import reports_of, runs_in
+    from damnatio.running.joint import gathered, reports_of
+    from damnatio.support.files import write_atomically
 
-    if any("" not in reports_of(run) for run in options.runs):  # experiments may have several seeds
-        print(findings_text(findings_of([one for run in options.runs for one in runs_in(run)])), end="")
+    named = [_named(text) for text in options.runs]
+    if len(named) == 1 and "" in reports_of(named[0][1]):  # a plain run: its numbers are enough
+        evidence = {"": evidence_of([read_report(named[0][1] / "report")])[0]}
+        found = {"": judged(list(evidence.values()))}
     else:
-        print(markdown(judge([read_report(run / "report") for run in options.runs])), end="")
+        runs = list(gathered(named).values())
+        evidence, found = joined.evidence_of(runs), joined.findings_of(runs)
+    text = joined.findings_text(found)
+    compared = against_paper.compare(evidence, found) if options.paper else None
+    if options.out:
+        options.out.mkdir(parents=True, exist_ok=True)
+        write_atomically(options.out / "findings.md", text)
+        if compared:
+            compared.write(options.out)
+        print(f"written       {options.out}")
+    else:
+        print(compared.markdown() if compared else text, end="")
     return 0
 
 

@@ -2,9 +2,13 @@
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from damnatio.cli.arguments import Verbs, folder
+from damnatio.cli.arguments import Verbs, day, folder
 from damnatio.cli.showing import say, show_report
+
+if TYPE_CHECKING:
+    from damnatio.erasure.request import Case
 
 DESCRIPTION = (
     "Make a model in service forget people. Each source of faces is a folder of people, a manifest, a .rec, or .tar "
@@ -26,8 +30,8 @@ def add(verbs: "Verbs[argparse.ArgumentParser]") -> None:
     verb.add_argument("--method", default="", help="one of `damnatio ls methods` (GS)")
     burn_in = "train the network to forget, so that the file holds no template (--method BI)"
     verb.add_argument("--burn-in", action="store_true", help=burn_in)
-    gallery = "templates of people to spare: an .npz of `embeddings` [n, d] and `names` [n]"
-    verb.add_argument("--gallery", type=Path, metavar="FILE", help=gallery)
+    gallery = "a gallery in service, as a file or an address; its people are spared; may be repeated"
+    verb.add_argument("--gallery", action="append", default=[], metavar="URI", help=gallery)
     bystanders = "people like the forgotten who must stay recognised: spared, and measured apart"
     verb.add_argument("--bystanders", type=Path, metavar="SOURCE", help=bystanders)
     verb.add_argument("--development", type=Path, metavar="SOURCE", help="strangers to calibrate on (split off RETAIN)")
@@ -47,7 +51,57 @@ def add(verbs: "Verbs[argparse.ArgumentParser]") -> None:
     verb.add_argument(
         "--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="change one setting; may be repeated"
     )
+    _add_case(verb)
     verb.set_defaults(act=_erase, resumes=True)
+
+
+def _add_case(verb: argparse.ArgumentParser) -> None:
+    case = verb.add_argument_group(
+        "a case: galleries and photographs as well",
+        "With --case, every --gallery and --photos is searched for the people, by name and by their faces under MODEL. "
+        "OUT gets plan.json and plan.html: what was found, what `damnatio purge` will do, what it cannot reach. "
+        "Nothing is deleted before `damnatio purge OUT/plan.json --confirm N`.",
+    )
+    case.add_argument("--case", default="", metavar="ID", help="the number in your register, never a name")
+    photos = "a folder of photographs to search; may be repeated"
+    case.add_argument("--photos", type=folder, action="append", default=[], metavar="FOLDER", help=photos)
+    alias = "another name under which the person may be stored; may be repeated"
+    case.add_argument("--alias", action="append", default=[], metavar="NAME", help=alias)
+    likeness = "the lowest cosine at which a row under another name is a candidate (where the model hides photographs)"
+    case.add_argument("--likeness", type=float, metavar="COSINE", help=likeness)
+    case.add_argument("--received", type=day, metavar="DATE", help="when the request came in, as 2026-08-17 (today)")
+    case.add_argument("--deadline", type=day, metavar="DATE", help="when it must be answered (30 days later)")
+    remains = 'what stays out of reach, as in "nightly backup, until 2026-09-30"; may be repeated'
+    case.add_argument("--remains", action="append", default=[], metavar="TEXT", help=remains)
+    recipient = "whom the data were passed on to, and who must be notified; may be repeated"
+    case.add_argument("--recipient", action="append", default=[], metavar="TEXT", help=recipient)
+    runs = "a folder with runs of damnatio, to list those that hold the people; may be repeated (runs)"
+    case.add_argument("--runs", type=folder, action="append", metavar="FOLDER", help=runs)
+    case.add_argument("--key", type=Path, metavar="FILE", help="the key that seals the plan (`damnatio keys` makes it)")
+
+
+def _case(options: argparse.Namespace) -> "Case | None":
+    from damnatio.erasure.request import Case
+    from damnatio.support.errors import DamnatioError
+
+    if not options.case:
+        words = ("photos", "alias", "likeness", "received", "deadline", "remains", "recipient", "runs", "key")
+        if given := next((word for word in words if getattr(options, word)), None):
+            raise DamnatioError(f"--{given} is for a plan of what to delete: name the case as well, with --case ID.")
+        return None
+    usual = [Path("runs")] if Path("runs").is_dir() else []
+    return Case(
+        id=options.case,
+        photos=options.photos,
+        aliases=options.alias,
+        likeness=options.likeness,
+        received=options.received,
+        deadline=options.deadline,
+        remains=options.remains,
+        recipients=options.recipient,
+        runs=usual if options.runs is None else options.runs,
+        key=options.key,
+    )
 
 
 def _erase(options: argparse.Namespace) -> int:
@@ -64,7 +118,8 @@ def _erase(options: argparse.Namespace) -> int:
         people=options.people,
         retain=options.retain,
         method=_method(options),
-        gallery=options.gallery,
+        galleries=options.gallery,
+        case=_case(options),
         bystanders=options.bystanders,
         development=options.development,
         test=options.test,
@@ -82,6 +137,10 @@ def _erase(options: argparse.Namespace) -> int:
     for file in done.files:
         print(f"Altered model: {file}")
     print(f"Record: {done.page}")
+    if options.case:
+        from damnatio.erasure.planning.plan import PAGE
+
+        print(f"Plan: {options.out / PAGE}")
     print(done.record.verdict)
     return 0 if done.complete else INCOMPLETE
 

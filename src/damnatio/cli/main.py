@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from damnatio.cli import audit, erase, listing, models, planning, runs, stages
+from damnatio.cli import audit, cases, erase, listing, models, planning, runs, stages
 from damnatio.cli.showing import speaks
 from damnatio.cli.streams import harden
 from damnatio.support.errors import DamnatioError
@@ -26,6 +26,9 @@ examples:
   damnatio faces --sheet sheet.png                    look at the faces
   damnatio faces /data/train.rec --sheet sheet.png    and at your own
   damnatio erase model.onnx ~/people                  erase people from a model in service
+  damnatio erase model.onnx ~/people --gallery faces.npz --case 2026-0817 --out case
+  damnatio purge case/plan.json --confirm 12          delete what the plan lists, scan, sign the record
+  damnatio verify case/record.json                    check the record of an erasure
   damnatio recheck runs/demo                          every number again, from the stored embeddings
   damnatio findings runs/demo                         the paper's findings, judged on a run
   damnatio join runs/a runs/b --out both              several finished runs in one report
@@ -61,7 +64,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="store_true", help="print the version and exit")
     top.set_defaults(act=None, resumes=False)
     verbs = top.add_subparsers(dest="verb", metavar="VERB")
-    for family in (runs, planning, stages, erase, audit, models, listing):
+    for family in (runs, planning, stages, erase, cases, audit, models, listing):
         family.add(verbs)
     return top
 

@@ -122,14 +122,16 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _in_slots(options: argparse.Namespace, pipelines: "dict[str, Pipeline]", graph: "Graph", walk: "Walk") -> int:
-    from damnatio.running.slots import Pool, conclude, slots_of
+    from damnatio.running.failures import all_of
+    from damnatio.running.slots import Pool, slots_of
 
     several = ["--processes", str(options.processes)] if options.processes > 1 else []
     command = [sys.executable, "-m", "damnatio", *_task_words(options, walk.folder), *several]
     pool = Pool(graph, walk.folder, command, slots_of(options.slots, options.processes, say), say)
     pool.run()
     _show(pipelines, walk.folder)
-    conclude(pool.failed)
+    if pool.failed:
+        raise all_of(pool.failed)
     return 0
 
 

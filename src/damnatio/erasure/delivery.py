@@ -89,6 +89,10 @@ class Delivery:
         if reported is not None:
             record = record.model_copy(update={"report": REPORT})
             shutil.copytree(made, self._ready / REPORT)
+        if self.request.case is not None:
+            from damnatio.erasure.planning.making import make_plan
+
+            make_plan(self.request, record, self._ready / self._models[0], self._ready, self.workspace.say)
         write_page(record, self._ready / PAGE, made if reported is not None else None)
         write_atomically(self._ready / JSON, record.model_dump_json(indent=1, exclude_none=True) + "\n")
         last = JSON  # its presence says that the rest is whole

@@ -45,6 +45,10 @@ def erase(request: Request, say: Say = print) -> Erased:
     settings = model_settings(request.model, own)
     check(request)
     need_free(request)
+    if request.case is not None:  # what would fail after minutes fails now
+        from damnatio.erasure.planning.making import check_case
+
+        check_case(request)
     network, card = import_model(settings)
     if request.restore:
         from damnatio.erasure.restoring import restore as carry_out

@@ -8,7 +8,7 @@ from torch import nn
 from damnatio.erasure.delivery import Delivery, file_name, working
 from damnatio.erasure.embedder import Embedder
 from damnatio.erasure.erase import Erased
-from damnatio.erasure.galleries import read_gallery
+from damnatio.erasure.galleries import read_galleries
 from damnatio.erasure.gating import Plan, near, plan
 from damnatio.erasure.lines import lines_of, outcome
 from damnatio.erasure.lines import planned as plan_lines
@@ -53,14 +53,24 @@ def erase_by_gate(
     embedder = Embedder.of(network, card, recipe.threads)
     assert request.people is not None
     faces = FacesOf(request.people, card.size, request.resize)
-    people = read_people(faces, embedder, recipe.captures.threshold)
+    people = read_people(faces, embedder, recipe.captures)
     others, crowds = read_others(request, card.size, embedder)
-    gallery = read_gallery(request.gallery, card.dim) if request.gallery else None
+    gallery = read_galleries(request.galleries, card.dim, people, lenient=request.case is not None)
+    aliases = request.case.aliases if request.case else None
     method = GateAndScatter(method_settings(recipe, request.method))
 
     def decided(crowds: list[Crowd]) -> Plan:
         strangers = together([*(crowd.strangers for crowd in crowds), *([gallery] if gallery else [])])
-        return plan(method, people, strangers, dim=card.dim, seed=recipe.seed, statistics=card.scores, gate=gate)
+        return plan(
+            method,
+            people,
+            strangers,
+            dim=card.dim,
+            seed=recipe.seed,
+            statistics=card.scores,
+            gate=gate,
+            aliases=aliases,
+        )
 
     planned = decided(crowds)
     if crowds and (alike := near(planned)):

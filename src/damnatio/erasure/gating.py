@@ -8,6 +8,7 @@ import numpy as np
 from damnatio.erasure import refusals
 from damnatio.erasure.people import Person
 from damnatio.erasure.request import GALLERY
+from damnatio.galleries.finding import Names
 from damnatio.methods.closed_form import Known
 from damnatio.methods.gate_and_scatter import GateAndScatter, Hidden
 from damnatio.methods.gate_widths import Chosen, Photographs
@@ -52,8 +53,10 @@ def plan(
     seed: int,
     statistics: Statistics | None,
     gate: Gate | None,
+    aliases: Sequence[str] | None = None,
 ) -> Plan:
-    """Decide everything. What cannot work is an error."""
+    """Decide everything. What cannot work is an error. With `aliases`, other names of the people, templates in a
+    gallery will be deleted: somebody there who seems to be one of the people is no stranger, and no error."""
     usable = [person for person in people if person.kept]
     if not usable:
         reasons = "; ".join(f"{person.name}: {why_unusable(person)}" for person in people[:5])
@@ -66,15 +69,23 @@ def plan(
     refusals.need_different_prototypes(usable)
     if gate is not None:
         refusals.need_nobody_twice(usable, gate)
-    strangers, templates = _without_own_templates(usable, strangers)
+    strangers, templates = _without_own_templates(usable, strangers, aliases)
     shown = [Photographs(person.name, person.units, person.kept) for person in usable]
     hidden = method.hide(Known(shown, strangers, dim, seed), statistics, gate)
+    same = _under_other_names(hidden) if aliases is not None else {}
+    if same and strangers is not None:
+        strangers = _without(strangers, set(same))
+        hidden = method.hide(Known(shown, strangers, dim, seed), statistics, gate)
     refusals.need_one_person_each(hidden.chosen)
     refusals.need_nobody_retained(hidden.chosen)
     assert hidden.gate is not None  # everybody has a cone
     refusals.need_different_people(usable, hidden.chosen, hidden.gate)
     before = [entry.pseudonym for entry in gate.record.people] if gate else []
-    return Plan(people, strangers, hidden, hidden.gate, before, templates, _warnings(usable, strangers, hidden))
+    warnings = [
+        f"{name} seems to be {whose}: a candidate of the plan, who is not spared." for name, whose in same.items()
+    ]
+    warnings += _warnings(usable, strangers, hidden)
+    return Plan(people, strangers, hidden, hidden.gate, before, templates, warnings)
 
 
 def near(planned: Plan) -> list[str]:
@@ -100,21 +111,37 @@ def why_unusable(person: Person) -> str:
 
 
 def _without_own_templates(
-    people: Sequence[Person], strangers: Strangers | None
+    people: Sequence[Person], strangers: Strangers | None, aliases: Sequence[str] | None
 ) -> tuple[Strangers | None, dict[str, list[str]]]:
     """A gallery may hold the very people to forget, under their own names: these are no strangers."""
     if strangers is None:
         return None, {}
     own = {f"{GALLERY}/{person.name}": person.name for person in people}
-    found = {own[name]: [name] for name in strangers.names if name in own}
-    if not found:
-        return strangers, {}
+    if aliases is not None:  # as the search for the person understands names
+        wanted = Names([*(person.name for person in people), *aliases])
+        inside = [name for name in strangers.names if name.startswith(f"{GALLERY}/") and name not in own]
+        own |= {name: people[0].name for name in inside if wanted.match(name.removeprefix(f"{GALLERY}/")) is not None}
+    found: dict[str, list[str]] = {}
+    for name in strangers.names:
+        if name in own:
+            found.setdefault(own[name], []).append(name)
+    return (_without(strangers, set(own)) if found else strangers), found
+
+
+def _without(strangers: Strangers, names: set[str]) -> Strangers | None:
+    """The strangers without those of these names; None if nobody is left."""
     owners = np.array(strangers.names, dtype=object)[strangers.codes]
-    rest = ~np.isin(owners.astype(str), list(own))
+    rest = ~np.isin(owners.astype(str), list(names))
     if not rest.any():
-        return None, found
-    codes, names = codes_of(owners[rest])
-    return Strangers(strangers.units[rest], codes, [str(name) for name in names]), found
+        return None
+    codes, kept = codes_of(owners[rest])
+    return Strangers(strangers.units[rest], codes, [str(name) for name in kept])
+
+
+def _under_other_names(hidden: Hidden) -> dict[str, str]:
+    """Names in galleries that seem to be a person to forget, and who it is."""
+    inside = f"{GALLERY}/"
+    return {name: each.name for each in hidden.chosen for name in each.same if name.startswith(inside)}
 
 
 def _warnings(people: Sequence[Person], strangers: Strangers | None, hidden: Hidden) -> list[str]:

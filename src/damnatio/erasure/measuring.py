@@ -135,6 +135,6 @@ def partitions_of(request: Request, captures: Table) -> tuple[dict[str, Any], in
     partitions: dict[str, Any] = {
         "retain": retain, "control": control, "test": test, "development": development, "distractors": 0,
         "min_images": 2, "test_min_images": 2, "development_min_images": 1, "forget_min_images": 2,
-        "scales": {SCALE: forget}, "pools": pools,
+        "scales": {SCALE: forget}, "pools": pools, "order": "scarcest-first",
     }  # fmt: skip
     return partitions, max(int(images[pool == RETAIN].sum() * retain / everyone), 1)

@@ -17,6 +17,7 @@ from damnatio.faces import SOURCES, detect
 from damnatio.faces.base import FaceSource, Images, UnreadableError
 from damnatio.faces.distances import pixel_distances
 from damnatio.methods.strangers import EACH, MOST, Strangers, Units
+from damnatio.recipe.schema import CaptureSettings
 from damnatio.support.errors import DamnatioError
 from damnatio.support.progress import progress
 from damnatio.support.tables import Table, codes_of, groups_of
@@ -104,13 +105,13 @@ class FacesOf:
         return f"{head}; --resize brings square faces to the model's size" if found and not self._resizes else head
 
 
-def read_people(faces: FacesOf, embedder: Embedder, threshold: float) -> list[Person]:
+def read_people(faces: FacesOf, embedder: Embedder, captures: CaptureSettings) -> list[Person]:
     """Everybody whom the source names. A person of whom nothing can be read has no kept image."""
     found: dict[str, Person] = {}
     with progress("people", len(faces.table), "photographs") as advance:
         for name, rows in faces.people():
             images, pixels, left_out = faces.read(rows)
-            found[name] = _person(name, images, pixels, left_out, embedder, threshold)
+            found[name] = _person(name, images, pixels, left_out, embedder, captures)
             advance(len(rows))
     for image, identity, reason in faces.skipped:
         if identity:
@@ -121,12 +122,12 @@ def read_people(faces: FacesOf, embedder: Embedder, threshold: float) -> list[Pe
 
 
 def _person(
-    name: str, images: list[str], pixels: Images, left_out: list[LeftOut], embedder: Embedder, threshold: float
+    name: str, images: list[str], pixels: Images, left_out: list[LeftOut], embedder: Embedder, captures: CaptureSettings
 ) -> Person:
     if not images:
         return _nobody(name, embedder.card.dim, left_out)
-    distances = pixel_distances(pixels)
-    instances = instances_of(distances, threshold)
+    distances = pixel_distances(pixels, captures.scale)
+    instances = instances_of(distances, captures.threshold)
     units = units_of(embedder.raw(pixels), lambda place: images[place])
     return Person(name, images, instances, np.unique(medoids(distances, instances)), units, left_out)
 

@@ -1,7 +1,9 @@
 """What an erasure is asked for: paths and a few numbers. And where it is written, without overwriting anything."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 
 from damnatio.methods import METHODS
@@ -15,6 +17,32 @@ STRANGERS, GOAL = 1e-4, 0.9
 GATE_AND_SCATTER, BURN_IN = "GS", "BI"
 
 
+CASE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+@dataclass(frozen=True)
+class Case:
+    """What makes an erasure of a model one of galleries and photographs as well: a plan is written."""
+
+    id: str
+    """of the operator's own register; never a name"""
+    photos: Sequence[Path] = ()
+    aliases: Sequence[str] = ()
+    """other names under which the person may be stored"""
+    likeness: float | None = None
+    """the lowest cosine at which a row is a candidate; None: that from which on the altered model hides a photograph,
+    or two photographs are linked, whichever is lower"""
+    received: date | None = None
+    deadline: date | None = None
+    remains: Sequence[str] = ()
+    """what nobody can reach from here, and until when it is kept"""
+    recipients: Sequence[str] = ()
+    """to whom the data were passed on"""
+    runs: Sequence[Path] = ()
+    """folders in which runs of damnatio are looked for"""
+    key: Path | None = None
+
+
 @dataclass(frozen=True)
 class Request:
     """One erasure. `people` is unset only if somebody is restored."""
@@ -24,7 +52,9 @@ class Request:
     people: Path | None = None
     retain: Path | None = None
     method: str = GATE_AND_SCATTER
-    gallery: Path | None = None
+    galleries: Sequence[str] = ()
+    """addresses: their people are spared, and with a case they are searched for the person"""
+    case: Case | None = None
     bystanders: Path | None = None
     development: Path | None = None
     test: Path | None = None
@@ -63,13 +93,15 @@ def check(request: Request) -> None:
     if not 0 < request.strangers < 0.5:
         raise DamnatioError(f"--strangers {request.strangers:g}: it is a share above 0 and below 0.5.")
     if request.restore:
-        given = [*request.sources(), *([GALLERY] if request.gallery else [])]
+        given = [*request.sources(), *(["case"] if request.case else []), *([GALLERY] if request.galleries else [])]
         if given:
             raise DamnatioError(
                 f"--restore takes people out of a gate, and {given[0].upper()} is for another request: give MODEL and "
                 "--out alone, and erase in a second call."
             )
         return
+    if request.case is not None:
+        _check_case(request, request.case)
     if request.people is None:
         raise DamnatioError("Say whom to forget (PEOPLE), or --list, or --restore PSEUDONYM.")
     METHODS.get(request.method)
@@ -84,6 +116,22 @@ def check(request: Request) -> None:
             raise DamnatioError(
                 f"--{alone} is for measuring, which needs RETAIN as well: give RETAIN, or leave it out."
             )
+
+
+def _check_case(request: Request, case: Case) -> None:
+    if CASE.fullmatch(case.id) is None:
+        raise DamnatioError(
+            f"--case {case.id}: at most 64 letters, digits, dots, dashes and underscores, as in 2026-0817."
+        )
+    if not request.galleries and not case.photos:
+        raise DamnatioError(
+            f"The case {case.id} needs somewhere to look: name each gallery with --gallery, and folders of photographs "
+            "with --photos."
+        )
+    if case.likeness is not None and not 0 < case.likeness < 1:
+        raise DamnatioError(f"--likeness {case.likeness:g}: it is a cosine above 0 and below 1.")
+    if case.received and case.deadline and case.deadline < case.received:
+        raise DamnatioError(f"The deadline {case.deadline} is before {case.received}, when the request was received.")
 
 
 def need_free(request: Request) -> None:

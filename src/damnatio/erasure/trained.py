@@ -30,7 +30,7 @@ from damnatio.models.store import load_backbone
 from damnatio.partitions import EVAL, TRAIN, Partitions
 from damnatio.partitions import FILE as PARTITIONS
 from damnatio.pipeline import Pipeline
-from damnatio.recipe.schema import ModelSettings
+from damnatio.recipe.schema import CaptureSettings, ModelSettings
 from damnatio.running.publishing import publish
 from damnatio.support.devices import set_threads
 from damnatio.support.errors import DamnatioError
@@ -58,7 +58,7 @@ def erase_by_training(
     if recipe.forget.methods != [request.method]:
         raise DamnatioError("An erasure has one method: say --method, and leave forget.methods out.")
     set_threads(recipe.threads)
-    planned = _looked_at(request, model, card, recipe.threads, recipe.captures.threshold, method_settings(recipe, "GS"))
+    planned = _looked_at(request, model, card, recipe.threads, recipe.captures, method_settings(recipe, "GS"))
     short = [person.name for person in planned.people if len(person.places) < LEAST_MOMENTS]
     if len(short) == len(planned.people):
         raise DamnatioError(
@@ -88,11 +88,13 @@ def erase_by_training(
         return delivery.deliver(record, published.recipe)
 
 
-def _looked_at(request: Request, model: nn.Module, card: Card, threads: int, threshold: float, chosen: object) -> Plan:
+def _looked_at(
+    request: Request, model: nn.Module, card: Card, threads: int, captures: CaptureSettings, chosen: object
+) -> Plan:
     """The people and strangers under f*, so that what cannot work is refused before anything is trained."""
     embedder = Embedder.of(model, card, threads)
     assert request.people is not None
-    people = read_people(FacesOf(request.people, card.size, request.resize), embedder, threshold)
+    people = read_people(FacesOf(request.people, card.size, request.resize), embedder, captures)
     _, crowds = read_others(request, card.size, embedder)
     strangers = together([crowd.strangers for crowd in crowds])
     planned = plan(

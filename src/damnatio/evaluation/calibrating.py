@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from damnatio.evaluation.nonmated import Streamed, Top
+from damnatio.evaluation.nonmated import InMemory, Top
 from damnatio.evaluation.protocol import Comparisons
 from damnatio.evaluation.scanning import Scores
 from damnatio.evaluation.scored import Mated
@@ -20,6 +20,10 @@ CURVE_TARGETS = [round(mantissa * 10.0**power, -power + 2) for power in range(-6
 COARSE_TARGETS = [target for target in CURVE_TARGETS if target <= 0.1]
 """The targets of the curve where pairs are scanned: rates above 0.1 would cost as much as all others together."""
 
+MARKED = 1e-3
+"""The rate of the threshold that the paper marks in its figures of distributions (Fig. 3 and 5) and speaks of in V-F.
+1:1 is calibrated there too, whatever the operating points are."""
+
 
 @dataclass(frozen=True)
 class Calibrated:
@@ -33,6 +37,9 @@ class Calibrated:
     replicates: dict[float, Scores]
     """by target; empty without replicates"""
 
+    def at(self, target: float) -> Calibration:
+        return next(point for point in self.points if point.target == target)
+
 
 def calibrate_pairs(c: Comparisons, targets: Sequence[float], replicates: int) -> Calibrated:
     """1:1, on the non-mated pairs of D. Few scores are held and sorted, many pairs are scanned; the thresholds are
@@ -44,10 +51,11 @@ def calibrate_pairs(c: Comparisons, targets: Sequence[float], replicates: int) -
         )
     codes, _ = group.numbered()
     tops: dict[float, Top] = {}
-    if not isinstance(group, Streamed):
+    if isinstance(group, InMemory):
         points, curve = calibrate(group.scores, targets), _curve(group.scores)
         if replicates:
-            tops = {target: group.top(_tail(group.scores, target)) for target in targets}
+            floors = [_tail(group.scores, target) for target in targets]
+            tops = dict(zip(targets, group.tops(floors), strict=True))
     else:
         tail = scan_tail(group.first.units, codes, targets, COARSE_TARGETS, title="development pairs")
         points, curve = tail.calibrations, tail.curve

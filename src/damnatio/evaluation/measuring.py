@@ -7,7 +7,7 @@ subjects for the intervals. docs/protocol.md states every reading behind the row
 import json
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
-from damnatio.evaluation.calibrating import Calibrated, calibrate_pairs, calibrate_searches
+from damnatio.evaluation.calibrating import MARKED, Calibrated, calibrate_pairs, calibrate_searches
 from damnatio.evaluation.legacy import Legacy
 from damnatio.evaluation.nonmated import NonMated, Spread
 from damnatio.evaluation.protocol import AVERAGED, FORGET_GROUPS, SEARCH_GROUPS, Comparisons
@@ -23,7 +23,7 @@ from damnatio.evaluation.rates import FIXED, Rates, Result, What, rate_of
 from damnatio.evaluation.thresholds import Threshold, Thresholds
 from damnatio.metrics.distributions import Sample, wasserstein1
 from damnatio.metrics.identification import identification_curve
-from damnatio.metrics.verification import acceptance_curve, equal_error_rate
+from damnatio.metrics.verification import Calibration, acceptance_curve, equal_error_rate
 from damnatio.support import processes
 from damnatio.support.arrays import write_arrays
 from damnatio.support.files import write_atomically
@@ -34,7 +34,11 @@ ORIGINAL = "original"
 """the name of f* where methods are named"""
 FALSE_RATES = {"1:1": "FMR", "1:N": "FPIR"}
 """by task: the rate that its thresholds are calibrated at"""
-QUANTILES = (0.001, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 0.999)
+ABOVE = f"above_{MARKED:g}"
+"""the metric of the share of scores that reach the threshold at `MARKED`"""
+LOW = 0.001
+"""the share of scores below the quantile that says how far down a distribution reaches (V-G)"""
+QUANTILES = (LOW, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 0.999)
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,7 @@ def measure(c: Comparisons, targets: Sequence[float], reference: Reference | Non
     `TMR_legacy`, `FMR_legacy`, `TPIR_legacy` and `FPIR_legacy` are the rates there, and `drift_cosine` and `unchanged`
     say how far the embeddings moved. Without replicates, Wilson's intervals are the only ones.
     """
-    calibrations = _calibrate(c, targets, replicates)
+    calibrations, marked = _calibrate(c, targets, replicates)
     own = Thresholds.calibrated(calibrations)
     fixed = (reference.thresholds if reference else own).fixed(replicates)
     found = Measured(own)
@@ -88,7 +92,7 @@ def measure(c: Comparisons, targets: Sequence[float], reference: Reference | Non
     rates = Rates(c, found.spreads, replicates)
     for calibration in calibrations:
         found.results += _calibration_results(calibration)
-        found.warnings += _warnings(calibration)
+        found.warnings += _warnings(calibration.task, calibration.name, calibration.points)
     for target in targets:
         found.results += rates.at(target, own)
     for target in targets:
@@ -98,17 +102,38 @@ def measure(c: Comparisons, targets: Sequence[float], reference: Reference | Non
             raise ValueError("a legacy gallery is judged at the thresholds of f*, and no reference is given")
         found.results += _legacy_results(c.legacy, rates, targets, fixed, replicates)
     found.results += _distances(found, reference or reference_from(found))
-    found.results += _equal_errors(c, found.spreads)
+    found.results += _shapes(found.mated)
+    found.results += marked.results(rates)
+    found.warnings += marked.warnings(targets)
+    found.results += _equal_errors(c, found.spreads, rates, replicates)
     found.curves = list(_curves(c, calibrations))
     return found
 
 
-def _calibrate(c: Comparisons, targets: Sequence[float], replicates: int) -> list[Calibrated]:
-    calibrations = [calibrate_pairs(c, targets, replicates)]
+@dataclass(frozen=True)
+class _Marked:
+    """The threshold of 1:1 at `MARKED`, which need be none of the operating points."""
+
+    point: Calibration
+    threshold: Threshold
+
+    def results(self, rates: Rates) -> Iterator[Result]:
+        yield Result("1:1", "D", math.nan, f"threshold_{MARKED:g}", self.point.threshold, self.point.count)
+        yield from rates.reached(ABOVE, self.threshold)
+
+    def warnings(self, targets: Sequence[float]) -> Iterator[dict[str, Any]]:
+        if MARKED not in targets:
+            yield from _warnings("1:1", "D", [self.point])
+
+
+def _calibrate(c: Comparisons, targets: Sequence[float], replicates: int) -> tuple[list[Calibrated], _Marked]:
+    pairs = calibrate_pairs(c, list(dict.fromkeys([*targets, MARKED])), replicates)
+    marked = _Marked(pairs.at(MARKED), Threshold(pairs.at(MARKED).threshold, pairs.replicates.get(MARKED)))
+    calibrations = [replace(pairs, points=[pairs.at(target) for target in targets])]
     for number, (gallery, alarms) in enumerate(c.alarms.items(), start=1):
         rng = np.random.default_rng([c.seed, 8, number])
         calibrations.append(calibrate_searches(gallery, alarms, targets, replicates, rng))
-    return calibrations
+    return calibrations, marked
 
 
 def _calibration_results(calibration: Calibrated) -> Iterator[Result]:
@@ -118,12 +143,11 @@ def _calibration_results(calibration: Calibrated) -> Iterator[Result]:
         yield rate_of(What(task, name, point.target, FALSE_RATES[task]), point.accepted, point.count)
 
 
-def _warnings(calibration: Calibrated) -> Iterator[dict[str, Any]]:
-    for point in calibration.points:
+def _warnings(task: str, name: str, points: Sequence[Calibration]) -> Iterator[dict[str, Any]]:
+    for point in points:
         if point.warning:
-            text = f"{FALSE_RATES[calibration.task]} = {point.warning}"
-            point_of = {"task": calibration.task, "group": calibration.name, "operating_point": point.target}
-            yield {**point_of, "warning": text}
+            text = f"{FALSE_RATES[task]} = {point.warning}"
+            yield {"task": task, "group": name, "operating_point": point.target, "warning": text}
 
 
 def _pass_over(pairs: NonMated, thresholds: Sequence[Threshold], replicates: int, group: str) -> Spread:
@@ -145,11 +169,13 @@ def _legacy_results(
 
 
 def _distances(found: Measured, reference: Reference) -> Iterator[Result]:
-    """Distances compare like with like: single images with single images, templates with templates."""
-    for group in FORGET_GROUPS:
-        like = found.spreads["T" if group == AVERAGED else "T single"].sample
-        yield Result("1:1", group, math.nan, "W1", wasserstein1(found.mated[group], like), found.mated[group].count)
+    """Distances compare like with like: single images with single images, templates with templates. `W1_retain` does
+    not: the retain identities are enrolled as templates, and the paper takes their distribution as it is."""
     retained = found.spreads["R"].sample
+    for group in FORGET_GROUPS:
+        like, sample = found.spreads["T" if group == AVERAGED else "T single"].sample, found.mated[group]
+        yield Result("1:1", group, math.nan, "W1", wasserstein1(sample, like), sample.count)
+        yield Result("1:1", group, math.nan, "W1_retain", wasserstein1(sample, retained), sample.count)
     mated = wasserstein1(found.mated["R"], reference.mated)
     nonmated = wasserstein1(retained, reference.nonmated)
     counts = found.mated["R"].count, retained.count
@@ -158,12 +184,25 @@ def _distances(found: Measured, reference: Reference) -> Iterator[Result]:
     yield Result("1:1", "R", math.nan, "footprint", mated + nonmated, sum(counts))
 
 
-def _equal_errors(c: Comparisons, spreads: dict[str, Spread]) -> Iterator[Result]:
-    """Where a group's own mated and non-mated scores cross; no calibration set is needed."""
+def _shapes(mated: dict[str, Sample]) -> Iterator[Result]:
+    """Whether a distribution is narrow or broad, and how far down it reaches."""
+    for group, sample in mated.items():
+        yield Result("1:1", group, math.nan, "std", sample.deviation, sample.count)
+        lowest = float(sample.quantiles([LOW])[0])
+        yield Result("1:1", group, math.nan, f"quantile_{LOW:g}", lowest, sample.count)
+
+
+def _equal_errors(c: Comparisons, spreads: dict[str, Spread], rates: Rates, replicates: int) -> Iterator[Result]:
+    """Where a group's own mated and non-mated scores cross; no calibration set is needed. At the threshold where those
+    of R cross, the paper's Fig. 7 reads the rates of all groups. Replicates keep that threshold."""
+    crossings = {}
     for group in ("R", "T"):
-        sample = spreads[group].sample
-        rate, _ = equal_error_rate(c.mated[group].scores, sample.values, sample.counts)
-        yield Result("1:1", group, math.nan, "EER", rate, len(c.mated[group].scores))
+        sample, mated = spreads[group].sample, c.mated[group].scores
+        rate, crossings[group] = equal_error_rate(mated, sample.values, sample.counts)
+        yield Result("1:1", group, math.nan, "EER", rate, len(mated))
+    value = crossings["R"]
+    yield Result("1:1", "R", math.nan, "threshold_eer", value, len(c.mated["R"].scores))
+    yield from rates.reached("TMR_eer", Threshold(value, np.full(replicates, value) if replicates else None))
 
 
 def _curves(c: Comparisons, calibrations: Sequence[Calibrated]) -> Iterator[CurvePoint]:
@@ -218,7 +257,7 @@ def _distributions(samples: dict[tuple[str, str], Sample]) -> Table:
         "group": [group for _, group in samples],
         "count": [sample.count for sample in each],
         "mean": [sample.moment(1) for sample in each],
-        "deviation": [math.sqrt(sample.moment(2)) if sample.count else math.nan for sample in each],
+        "deviation": [sample.deviation for sample in each],
     }
     quantiles = [sample.quantiles(QUANTILES).tolist() for sample in each]
     columns |= {f"q{share:g}": [row[place] for row in quantiles] for place, share in enumerate(QUANTILES)}

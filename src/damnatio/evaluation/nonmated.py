@@ -92,10 +92,6 @@ class NonMated(ABC):
     def spread(self, thresholds: Sequence[float] = (), lowest: float = np.inf, title: str = "") -> Spread:
         """One pass: the distribution, the counts at the thresholds, and the pairs that reach `lowest`."""
 
-    @abstractmethod
-    def top(self, lowest: float) -> Top:
-        """The pairs that reach `lowest`."""
-
     @property
     @abstractmethod
     def scores(self) -> Scores:
@@ -112,25 +108,26 @@ def nonmated_pairs(pairing: Pairing[Vectors], most: int = 0, rng: np.random.Gene
     return Held(pairing) if pairing.count <= HELD else Streamed(pairing)
 
 
-class _InMemory(NonMated):
+class InMemory(NonMated):
     """Pairs whose scores fit into memory."""
 
     @abstractmethod
-    def _collect(self, lowest: float) -> tuple[Scores, Places, Places]:
-        """All scores, and the places in both sets of the pairs that reach `lowest`."""
+    def _collect(self, lowest: float) -> tuple[Scores, Top]:
+        """All scores, and all pairs that reach `lowest`."""
 
     @cached_property
     def scores(self) -> Scores:
         return self._collect(np.inf)[0]
 
-    def top(self, lowest: float) -> Top:
-        _, i, j = self._collect(lowest)
-        return self._thinned(i, j)
+    def tops(self, floors: Sequence[float]) -> list[Top]:
+        """For each of these scores, the pairs that reach it; one pass for all."""
+        _, top = self._collect(min(floors))
+        return [self._thinned(top.i[top.scores >= floor], top.j[top.scores >= floor]) for floor in floors]
 
     def spread(self, thresholds: Sequence[float] = (), lowest: float = np.inf, title: str = "") -> Spread:
-        scores, i, j = self._collect(lowest)
+        scores, top = self._collect(lowest)
         accepted = {threshold: int(np.count_nonzero(scores >= threshold)) for threshold in thresholds}
-        return Spread(Sample.of(scores), accepted, self._thinned(i, j))
+        return Spread(Sample.of(scores), accepted, self._thinned(top.i, top.j))
 
     def _thinned(self, i: Places, j: Places) -> Top:
         kept = Thinned()
@@ -138,7 +135,7 @@ class _InMemory(NonMated):
         return self.listed(kept)
 
 
-class Drawn(_InMemory):
+class Drawn(InMemory):
     """So many pairs, drawn evenly and independently from all of them."""
 
     def __init__(self, pairing: Pairing[Vectors], count: int, rng: np.random.Generator) -> None:
@@ -153,28 +150,29 @@ class Drawn(_InMemory):
             missing -= int(differ.sum())
         self._i, self._j = (np.concatenate(places) for places in zip(*found, strict=True))
 
-    def _collect(self, lowest: float) -> tuple[Scores, Places, Places]:
+    def _collect(self, lowest: float) -> tuple[Scores, Top]:
         scores = dots(self.first.units, self._i, self.second.units, self._j)
         reached = scores >= lowest
-        return scores, self._i[reached], self._j[reached]
+        return scores, Top(scores[reached], self._i[reached], self._j[reached], 1.0)
 
 
-class Held(_InMemory):
+class Held(InMemory):
     """All pairs, computed block by block."""
 
     def __init__(self, pairing: Pairing[Vectors]) -> None:
         super().__init__(pairing, pairing.count)
 
-    def _collect(self, lowest: float) -> tuple[Scores, Places, Places]:
-        scores, i, j = [np.zeros(0)], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    def _collect(self, lowest: float) -> tuple[Scores, Top]:
+        scores, high, i, j = [np.zeros(0)], [np.zeros(0)], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for rows in blocks(len(self.first), ROWS):
             columns, wanted = self.pairing.columns(rows), self.pairing.nonmated(rows)
             block = self.first.units[rows] @ self.second.units[columns].T
             scores.append(block[wanted])
             above, beside = np.nonzero(wanted & (block >= lowest))
+            high.append(block[above, beside])
             i.append(above + rows.start)
             j.append(beside + columns.start)
-        return np.concatenate(scores), np.concatenate(i), np.concatenate(j)
+        return np.concatenate(scores), Top(np.concatenate(high), np.concatenate(i), np.concatenate(j), 1.0)
 
 
 class Streamed(NonMated):
@@ -187,9 +185,6 @@ class Streamed(NonMated):
     @property
     def scores(self) -> Scores:
         raise MemoryError(f"{self.count:,} scores are streamed and not held")
-
-    def top(self, lowest: float) -> Top:
-        return self.spread((), lowest).top
 
     def spread(self, thresholds: Sequence[float] = (), lowest: float = np.inf, title: str = "") -> Spread:
         sides = first, second = self.pairing.in_order()

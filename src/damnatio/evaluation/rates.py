@@ -50,6 +50,8 @@ class Result:
 
 
 COLUMNS = tuple(column.name for column in fields(Result))
+VERSION = 1
+"""the version of the results: another one where a column or a row gets another meaning, not where rows are added"""
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,11 @@ class Rates:
             yield self._share(What("1:N", group, target, f"TPIR{suffix}"), f"search {group}", won, limit)
             if not suffix and group in KEPT_GROUPS:
                 yield self._person(What("1:N", group, target, "TPIR_person"), f"search {group}", won, limit)
+
+    def reached(self, metric: str, threshold: Threshold) -> Iterator[Result]:
+        """The share of each mated group that reaches a threshold of no operating point."""
+        for group, mated in self._c.mated.items():
+            yield self._share(What("1:1", group, math.nan, metric), group, mated, threshold)
 
     def legacy(self, target: float, thresholds: Thresholds, legacy: Legacy, spread: Spread) -> Iterator[Result]:
         """The rates of probes against what f* has enrolled, at the thresholds of f*. `spread` is that of the non-mated

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from damnatio.faces.distances import Distances
-from damnatio.recipe.schema import FaceSettings
+from damnatio.recipe.schema import FaceSettings, PixelScale
 from damnatio.support.errors import DamnatioError
 from damnatio.support.manifests import checked
 from damnatio.support.tables import Table
@@ -65,9 +65,9 @@ class Faces:
         cache = folder / PIXELS
         self._pixels: Images | None = np.load(checked(cache), mmap_mode="r") if cache.exists() else None
 
-    def distances(self) -> Distances:
+    def distances(self, scale: PixelScale) -> Distances:
         """The pixel distances within each identity."""
-        return Distances(self._folder, self.table["identity"])
+        return Distances(self._folder, self.table["identity"], scale)
 
     def read(self, rows: Sequence[int] | NDArray[np.int64]) -> Images:
         """The pixels of the images at these rows of the table."""

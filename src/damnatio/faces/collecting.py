@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from damnatio.faces.base import PIXELS, FaceSource, UnreadableError
 from damnatio.faces.distances import FILE as DISTANCES
-from damnatio.faces.distances import pairs_of, pixel_distances, runs_of
+from damnatio.faces.distances import SCALES, runs_of, stored_pairs
 from damnatio.support import pieces, processes
 from damnatio.support.errors import DamnatioError
 from damnatio.support.files import write_atomically
@@ -100,7 +100,7 @@ def _decoded(source: FaceSource, index: Table, chunk: slice, cached: bool) -> di
         "kept": kept,
         "reasons": np.frombuffer(reasons.encode(), np.uint8),
         "digests": np.frombuffer(b"".join(digests), np.uint8),
-        "distances": np.concatenate([np.zeros(0, np.float32), *(pairs_of(pixel_distances(each)) for each in people)]),
+        "distances": np.concatenate([np.zeros((0, len(SCALES)), np.float32), *map(stored_pairs, people)]),
     }
     return {**found, "pixels": pixels} if cached else found
 
@@ -113,7 +113,7 @@ def _join(
     size = source.settings.size
     (folder / PIXELS).unlink(missing_ok=True)  # of an interrupted call that had another `cache_gb`
     cache = _Growing(folder / PIXELS if cached else None, "|u1", (size, size, 3))
-    with cache as pixels, _Growing(folder / DISTANCES, "<f4", ()) as distances:
+    with cache as pixels, _Growing(folder / DISTANCES, "<f4", (len(SCALES),)) as distances:
         for name, chunk in chunks.items():
             piece = pieces.kept(folder, name)
             kept[chunk] = piece["kept"]

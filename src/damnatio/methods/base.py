@@ -41,6 +41,7 @@ class MethodSettings(AnySettings):
     lambda_forget: float = Field(1.0, ge=0)
     retain: RetainTerm | None = Field(None, description="the retain term; unset: forget.retain")
     epochs: Count | None = Field(None, le=1_000_000, description="unset: forget.epochs")
+    batch: Images | None = Field(None, ge=2, description="retain images per step; unset: forget.batch")
     warmup_epochs: float | None = Field(None, ge=0, description="unset: forget.warmup_epochs")
     optimiser: Optimiser | None = Field(None, description="unset: forget.optimiser")
     weight_decay: float | None = Field(None, ge=0, description="unset: forget.weight_decay")
@@ -51,6 +52,7 @@ class MethodSettings(AnySettings):
 
 SCHEDULE = (
     "epochs",
+    "batch",
     "warmup_epochs",
     "optimiser",
     "weight_decay",

@@ -19,13 +19,13 @@ class CentroidPush(Method):
         L = 1/|F| sum_y 1/|X_y| sum_{x in X_y} (1 + f(x)^T c_y),        c_y = norm(sum_{x in X_y} f(x))
 
     The centroid is a constant of the step: no gradient flows through it, so the fixed point of each embedding is the
-    antipode of the centroid, as the paper says. It is the mean over the identity's images in the batch, computed at
-    each step, or over all its forget-train images, computed at each epoch.
+    antipode of the centroid, as the paper says. It is the mean over all its forget-train images, computed at each
+    epoch, or over its images in the batch, computed at each step.
     """
 
     class Settings(MethodSettings):
         lambda_forget: float = Field(10.0, ge=0)  # IV-B: lambda_f = 10 lambda_r
-        centroid: Literal["step", "epoch"] = Field("step", description="how often c_y is recomputed (III-C: either)")
+        centroid: Literal["step", "epoch"] = Field("epoch", description="how often c_y is recomputed (III-C: either)")
 
     title = "Centroid push"
     reference = "the paper, III-C"

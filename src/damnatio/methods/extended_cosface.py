@@ -1,6 +1,6 @@
 """EC: make each forget image a class of its own under the margin head."""
 
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from pydantic import Field
@@ -17,18 +17,19 @@ from damnatio.methods.base import Context, ForgetBatch, ForgetSet, Method, Metho
 class ExtendedCosFace(Method):
     """Extended CosFace with one fake class per image (the paper, III-C):
 
-        L = -mean_i log pi_{c_i}(x_i; W),
+        L = -sum_i log pi_{c_i}(x_i; W),
         pi_t(x; W) = exp(s_f (<f(x), W_t> - m_f)) / sum_k exp(s_f (<f(x), W_k> - m_f 1[k = t]))
 
-    W holds the retain class vectors and one trainable vector per image, drawn at random. The paper writes a sum over
-    the images; with the mean, the weight of the term does not depend on the batch. The retain term uses the retain
-    class vectors only.
+    W holds the retain class vectors and one trainable vector per image, drawn at random. The sum runs over the forget
+    images of the batch; `reduction: mean` divides it by their number, as the retain term is. The retain term uses the
+    retain class vectors only.
     """
 
     class Settings(MethodSettings):
         lr: float = Field(5e-3, gt=0)  # IV-B
         logit_scale: float = Field(64.0, gt=0, description="s_f (IV-B)")
         margin: float = Field(0.65, ge=0, description="m_f (IV-B)")
+        reduction: Literal["sum", "mean"] = Field("mean", description="over the images of the batch (III-C: a sum)")
 
     title = "Extended CosFace"
     reference = "the paper, III-C"
@@ -47,10 +48,11 @@ class ExtendedCosFace(Method):
     def forget_loss(self, batch: ForgetBatch, head: Head) -> Tensor:
         cosines = (batch.unit @ F.normalize(self.vectors, dim=1).T).clamp(-1, 1)
         targets = head.classes + self.forget.places(batch.images)
-        return head.softmax_loss(
+        loss = head.softmax_loss(
             batch.raw,
             targets,
             cosines,
             margins=margin_of(self.settings.margin),
             logit_scale=self.settings.logit_scale,
         )
+        return loss * len(targets) if self.settings.reduction == "sum" else loss

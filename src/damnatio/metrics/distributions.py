@@ -57,6 +57,11 @@ class Sample:
         mean = float(np.average(self.values, weights=self.counts))
         return mean if order == 1 else float(np.average((self.values - mean) ** order, weights=self.counts))
 
+    @property
+    def deviation(self) -> float:
+        """The standard deviation, of the scores as a population."""
+        return math.sqrt(self.moment(2))
+
     def quantiles(self, shares: Sequence[float]) -> Scores:
         """For each share, the lowest value that at least this share of the scores does not exceed."""
         if not self.count:

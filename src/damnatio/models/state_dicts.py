@@ -69,17 +69,23 @@ def _bare(content: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def guess(state: Mapping[str, Tensor], size: int, path: Path) -> tuple[str, int]:
-    """The registered backbone that has these tensors, or the most similar ones, and its dimension. The tensors of a
-    gate say nothing about it."""
+    """The registered backbone that has these tensors, or the most similar ones, and its dimension. Of several, the one
+    that has them at the wanted size comes first. The tensors of a gate say nothing about it."""
     given = {name: tensor.shape for name, tensor in state.items() if not _aside(name)}
     likeness: dict[str, float] = {}
+    fitting: dict[str, int] = {}
     for backbone in BACKBONES.names():
         shapes = _shapes(backbone, size, DIM)
         likeness[backbone] = len(given.items() & shapes.items()) / len(given.keys() | shapes.keys())
         if given.keys() == shapes.keys():
             dim = _dimension(backbone, size, given)
-            if input_size(state, backbone, dim=dim, wanted=size):
+            fits = input_size(state, backbone, dim=dim, wanted=size)
+            if fits == size:
                 return backbone, dim
+            if fits:
+                fitting[backbone] = dim
+    for backbone, dim in fitting.items():
+        return backbone, dim
     nearest = max(likeness, key=lambda name: likeness[name])
     if likeness[nearest] < 0.5:
         raise DamnatioError(

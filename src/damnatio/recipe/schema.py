@@ -20,6 +20,8 @@ Optimiser = Literal["sgd", "adamw"]
 BatchNorm = Literal["train", "frozen"]
 RetainTerm = Literal["classify", "distil"]
 """how a method keeps everybody else recognised: by the head's loss, or by the distance to f*(x)"""
+PixelScale = Literal["input", "normalised"]
+"""of pixel distances: values as the network takes them, or each image with zero mean and unit variance"""
 MAX_SIDE = 512
 """the longest side of an aligned crop, in pixels"""
 
@@ -48,6 +50,10 @@ class CaptureSettings(Section):
         gt=0,
         description="two images closer than this are one capture instance (IV-B), as distances of 112x112x3 values",
     )
+    scale: PixelScale = Field(
+        "input",
+        description="of the pixels: as the network takes them, -1 to 1; or each image with zero mean and unit variance",
+    )
 
 
 class PartitionSettings(Section):
@@ -64,7 +70,16 @@ class PartitionSettings(Section):
     development_min_images: Count | None = Field(
         None, description="the same for the development set; unset: min_images"
     )
-    forget_min_images: int = Field(4, ge=2, description="capture instances of a forget identity")
+    forget_min_images: int = Field(4, ge=2, description="capture instances or images of a forget identity")
+    forget_counts: Literal["instances", "images"] = Field(
+        "instances",
+        description="what forget_min_images counts: capture instances, or images before one of each instance is kept",
+    )
+    order: Literal["retain-first", "scarcest-first"] = Field(
+        "retain-first",
+        description="who is drawn first: the retain set from everybody (IV-A), or the partitions that ask for most "
+        "images, where faces are few",
+    )
     pools: dict[Literal["F", "R", "T", "D", "B"], str] | None = Field(
         None,
         description="the pool of a collection that a partition is drawn from; unset: that of R, or all faces. Whoever "

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -12,31 +11,12 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from damnatio.embedding import Example
+from damnatio.evaluation.calibrating import MARKED
 from damnatio.evaluation.protocol import AVERAGED
 from damnatio.faces.base import Images
 from damnatio.metrics.distributions import EDGES
+from damnatio.reporting.looks import FORGET, RETAIN, STRANGERS, STYLE, colours_of, save
 from damnatio.support.tables import Table
-
-FIGURE_FMR = 1e-3
-"""The figure of distributions shows the threshold of this operating point, as the paper's figure does."""
-
-STYLE: Any = {
-    "font.size": 8,
-    "axes.titlesize": 8,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.linewidth": 0.6,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
-    "legend.frameon": False,
-    "svg.fonttype": "path",  # a page must not depend on the fonts of its reader
-    "svg.hashsalt": "damnatio",  # equal runs write equal files
-}
-COLOURS = [
-    *("#222222", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6d31", "#7f3c8d", "#777777"),
-    *("#c1121f", "#7cb518", "#1b3a8f", "#f4a6c0"),
-]
-"""more than there are methods, so that no two lines of a figure look alike"""
 
 
 @dataclass(frozen=True)
@@ -44,9 +24,12 @@ class Drawn:
     """The data of one evaluated model that figures show."""
 
     scale: str
+    variant: str
     title: str
     sketches: dict[str, NDArray[np.int64]]
     curves: Table
+    threshold: float
+    """of 1:1, at `MARKED`"""
 
 
 _COLUMNS = [
@@ -65,48 +48,48 @@ def distributions(models: Sequence[Drawn], folder: Path, name: str) -> None:
         figure = Figure(figsize=(11, 0.6 + 1.25 * len(models)), layout="constrained")
         axes = figure.subplots(len(models), len(_COLUMNS), sharex=True, squeeze=False)
         for row, model in zip(axes, models, strict=True):
-            threshold = _threshold(model.curves)
             for axis, (title, mated, nonmated) in zip(row, _COLUMNS, strict=True):
-                colour = "#b3392f" if "F" in mated else "#2f6db3"
+                colour = FORGET if "F" in mated else RETAIN
                 for counts, style, tone in (
-                    (model.sketches[f"non-mated/{nonmated}"], "--", "#555555"),
+                    (model.sketches[f"non-mated/{nonmated}"], "--", STRANGERS),
                     (model.sketches[f"mated/{mated}"], "-", colour),
                 ):
-                    centres, density = _density(counts)
+                    centres, density = density_of(counts)
                     axis.plot(centres, density, style, color=tone, lw=1.0)
                     if style == "-":
                         axis.fill_between(centres, density, color=tone, alpha=0.18, lw=0)
-                if threshold is not None:
-                    axis.axvline(threshold, color="black", lw=0.7, ls=":")
+                axis.axvline(model.threshold, color="black", lw=0.7, ls=":")
                 axis.set(yticks=[], xlim=(-0.75, 1.02), ylim=(0, None))
                 if model is models[0]:
                     axis.set_title(title)
+                    axis.set_ylim(0, 1.15 * axis.get_ylim()[1])
+                    place = (model.threshold, 0.99)
+                    fraction = ("data", "axes fraction")
+                    axis.annotate("$\\tau$", place, (1, 0), fraction, "offset points", va="top")
                 if model is models[-1]:
                     axis.set_xlabel("cosine similarity")
             row[0].set_ylabel(model.title, rotation=0, ha="right", va="center", fontsize=10)
         figure.suptitle(
-            f"{models[0].scale}: mated (solid) and non-mated (dashed) scores; dotted: threshold at FMR {FIGURE_FMR:g}",
+            f"{models[0].scale}: mated (solid) and non-mated (dashed) scores; dotted: the threshold $\\tau$ of each "
+            f"model at FMR {MARKED:g}",
             fontsize=9,
         )
         save(figure, folder, name)
 
 
-def _threshold(curves: Table) -> float | None:
-    at = (curves["task"] == "1:1") & (curves["group"] == "R") & np.isclose(curves["target"].astype(float), FIGURE_FMR)
-    found = curves["threshold"][at]
-    return float(found[0]) if len(found) else None
-
-
-def _density(counts: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Counts as a density. It is smoothed over some bins, so that few comparisons do not look like a comb."""
-    centres = (EDGES[1:] + EDGES[:-1]) / 2
+def density_of(counts: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Counts as a density, smoothed by the normal reference rule: so few comparisons do not look like a comb, and many
+    are drawn as they are."""
+    centres, bin_ = (EDGES[1:] + EDGES[:-1]) / 2, EDGES[1] - EDGES[0]
     total = counts.sum()
     if total == 0:
         return centres, np.zeros(len(centres))
-    width = float(np.clip(40 / np.sqrt(total), 1.5, 10))
+    mean = np.average(centres, weights=counts)
+    deviation = float(np.sqrt(np.average(np.square(centres - mean), weights=counts)))
+    width = float(np.clip(0.9 * deviation * total**-0.2 / bin_, 1.5, 12))
     reach = np.arange(-int(4 * width), int(4 * width) + 1)
     kernel = np.exp(-0.5 * np.square(reach / width))
-    return centres, np.convolve(counts / total, kernel / kernel.sum(), mode="same") / (EDGES[1] - EDGES[0])
+    return centres, np.convolve(counts / total, kernel / kernel.sum(), mode="same") / bin_
 
 
 def det(models: Sequence[Drawn], folder: Path) -> None:
@@ -116,7 +99,8 @@ def det(models: Sequence[Drawn], folder: Path) -> None:
         ("1:N", ("R", "T", "Ftr", "Fev"), "FPIR", "TPIR"),
     ]
     scales = list(dict.fromkeys(model.scale for model in models))
-    titles = list(dict.fromkeys(model.title for model in models))
+    titles = {model.variant: model.title for model in models}
+    colours = colours_of(list(titles))
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(11, 4.8), layout="constrained")
         axes = figure.subplots(2, 5, sharey=True)
@@ -131,13 +115,13 @@ def det(models: Sequence[Drawn], folder: Path) -> None:
                         curve["target"].astype(float),
                         curve["rate"].astype(float),
                         ["-", "--", ":", "-."][scales.index(model.scale) % 4],
-                        color=COLOURS[titles.index(model.title) % len(COLOURS)],
+                        color=colours[model.variant],
                         lw=1.2,
                     )
                 axis.set(xscale="log", ylim=(-0.02, 1.02), title=f"{task}  {group}", xlabel=across)
                 axis.grid(color="#dddddd", lw=0.4)
             row[0].set_ylabel(up)
-        lines = [Line2D([], [], color=COLOURS[i % len(COLOURS)], label=m) for i, m in enumerate(titles)]
+        lines = [Line2D([], [], color=colours[variant], label=title) for variant, title in titles.items()]
         lines += [
             Line2D([], [], color="#888888", ls=["-", "--", ":", "-."][i % 4], label=scale)
             for i, scale in enumerate(scales)
@@ -183,8 +167,3 @@ def contact_sheet(rows: Sequence[tuple[str, Images]], path: Path) -> None:
             tile = Image.fromarray(image).resize((cell, cell), Image.Resampling.NEAREST)
             sheet.paste(tile, (margin + x * (cell + gap), y * (cell + gap)))
     sheet.save(path, format="PNG")
-
-
-def save(figure: Figure, folder: Path, name: str) -> None:
-    figure.savefig(folder / f"{name}.png", dpi=170, metadata={"Software": None})
-    figure.savefig(folder / f"{name}.svg", metadata={"Date": None})

@@ -1,4 +1,4 @@
-"""A table for people in four forms: Markdown, CSV, LaTeX (booktabs) and the terminal."""
+"""A table for people as Markdown, CSV and for the terminal; `latex.py` has a fourth form."""
 
 import csv
 import io
@@ -22,6 +22,7 @@ class Cell:
     """reasons to doubt the value: `DOUBT`, `FEW`"""
     spread: float = math.nan
     """the standard deviation of the values whose mean it is"""
+    digits: int = 3
 
     @property
     def text(self) -> str:
@@ -29,8 +30,8 @@ class Cell:
             return self.value
         if isinstance(self.value, int):
             return f"{self.value:,}"
-        spread = "" if math.isnan(self.spread) else f" ± {self.spread:.3f}"
-        return "-" if math.isnan(self.value) else f"{self.value:.3f}{spread}"
+        spread = "" if math.isnan(self.spread) else f" ± {self.spread:.{self.digits}f}"
+        return "-" if math.isnan(self.value) else f"{self.value:.{self.digits}f}{spread}"
 
 
 @dataclass
@@ -45,6 +46,16 @@ class Grid:
     spans: list[tuple[str, int]] = field(default_factory=list)
     breaks: dict[int, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    points: list[float | None] = field(default_factory=list)
+    """the operating point that the first cell of each row begins with; empty if no row has any"""
+    column_variants: list[str] = field(default_factory=list)
+    row_variants: list[str] = field(default_factory=list)
+    """the variant of each column or of each row, where columns or rows are methods"""
+
+    def label(self, number: int) -> str:
+        """The first cell of a row without its operating point."""
+        point = self.points[number] if self.points else None
+        return self.rows[number][0].text.removeprefix("" if point is None else f"{point:g}").strip()
 
     def flat_header(self) -> list[str]:
         """One header row: the heading of its group comes before the name of each column."""
@@ -77,24 +88,6 @@ class Grid:
                 lines.append(_pipes([f"*{self.breaks[number]}*"] + [""] * (len(header) - 1)))
             lines.append(_pipes([_mark(cell, "**{}**") for cell in row]))
         return "\n".join([*lines, *[f"\n{note}" for note in self.notes]]) + "\n"
-
-    def latex(self) -> str:
-        columns = "l" + "c" * (len(self.header) - 1)
-        lines = [r"\begin{table*}[t]", r"  \centering", f"  \\caption{{{_tex(self.caption)}}}"]
-        lines += [f"  \\label{{tab:{self.name}}}", f"  \\begin{{tabular}}{{@{{}}{columns}@{{}}}}", r"    \toprule"]
-        if self.spans:
-            heads = [f"\\multicolumn{{{width}}}{{c}}{{{_tex(title)}}}" for title, width in self.spans]
-            lines.append(f"    {' & '.join(heads)} \\\\")
-        lines += [f"    {' & '.join(_tex(name) for name in self.header)} \\\\", r"    \midrule"]
-        for number, row in enumerate(self.rows):
-            if number in self.breaks:
-                rule = [r"    \midrule"] if number else []
-                heading = f"\\multicolumn{{{len(self.header)}}}{{c}}{{\\textbf{{{_tex(self.breaks[number])}}}}}"
-                lines += [*rule, f"    {heading} \\\\", r"    \midrule"]
-            cells = [_mark(Cell(_tex(cell.text), cell.best, _tex(cell.marks)), r"\textbf{{{}}}") for cell in row]
-            lines.append(f"    {' & '.join(cells)} \\\\")
-        lines += [r"    \bottomrule", r"  \end{tabular}", *[f"  \\par {_tex(note)}" for note in self.notes]]
-        return "\n".join([*lines, r"\end{table*}"]) + "\n"
 
     def terminal(self, width: int) -> list[Any]:
         """The tables that show every column whole on a terminal of this width: one or more per group of columns."""
@@ -176,17 +169,3 @@ def _plain(value: float | int | str) -> Any:
 def _pipes(cells: Sequence[str]) -> str:
     escaped = [cell.replace("|", r"\|") for cell in cells]
     return f"| {' | '.join(escaped)} |"
-
-
-_TEX = {
-    "&": r"\&", "%": r"\%", "#": r"\#", "_": r"\_",
-    "f*": r"$f^{\ast}$", "↑": r"$\uparrow$", "↓": r"$\downarrow$", "→": r"$\to$", "×": r"$\times$",
-    "±": r"$\pm$",
-    "†": r"$^\dagger$", "‡": r"$^\ddagger$", "°": r"$^\circ$",
-}  # fmt: skip
-
-
-def _tex(text: str) -> str:
-    for plain, tex in _TEX.items():
-        text = text.replace(plain, tex)
-    return text

@@ -15,10 +15,14 @@ from typing import Any
 from damnatio import __version__
 from damnatio.evaluation.measuring import ORIGINAL
 from damnatio.recipe.schema import Recipe
-from damnatio.reporting import findings, layouts
+from damnatio.reporting import against_paper, cost, layouts, trade_off
+from damnatio.reporting.findings import judging
+from damnatio.reporting.findings.claims import Finding
+from damnatio.reporting.findings.evidence import Evidence
 from damnatio.reporting.grids import Grid
-from damnatio.reporting.joined_figures import rates_by_group, trade_off
+from damnatio.reporting.joined_figures import rates_by_group
 from damnatio.reporting.layouts import Panel
+from damnatio.reporting.looks import in_order
 from damnatio.reporting.lookup import Averaged, Results
 from damnatio.reporting.page import Illustration, embedded, once_each, template
 from damnatio.reporting.report import RESULTS, WARNINGS, headings, read_report, write_grids
@@ -64,13 +68,14 @@ def write_joined(name: str, runs: Sequence[Run], folder: Path) -> None:
     results.write_csv(folder / RESULTS)
     warnings.write_csv(folder / WARNINGS)
     grids = grids_of(runs)
-    write_grids(grids, folder)
+    write_grids([*grids, *costs_of(runs)], folder)
     panels, point = panels_of(runs), runs[0].recipe.evaluate.operating_points[0]
-    trade_off(panels, point, folder)
+    trade_off.trade_off(panels, folder)
     rates_by_group(panels, point, folder)
     bars = " Bars are standard deviations over seeds." if len(_seeds(runs)) > 1 else ""
     found = findings_of(runs)
     write_atomically(folder / "findings.md", findings_text(found))
+    against_paper.compare(evidence_of(runs), found).write(folder)
     for run in runs:
         shutil.copyfile(checked(run.folder / "index.html"), folder / run.page)
     page = template("joined.html").render(
@@ -79,29 +84,25 @@ def write_joined(name: str, runs: Sequence[Run], folder: Path) -> None:
         warnings=once_each(warnings),
         grids=grids,
         figures=[
-            embedded(Illustration("trade-off", "What forgetting costs", f"{TRADE_OFF}{bars}"), folder),
+            embedded(Illustration(trade_off.NAME, "What forgetting costs", f"{trade_off.CAPTION}{bars}"), folder),
             embedded(Illustration("rates-by-group", "Rates of each group", f"{BY_GROUP}{bars}"), folder),
         ],
         findings=found,
-        explanation=findings.EXPLANATION,
-        marks=findings.MARKS,
+        explanation=judging.EXPLANATION,
+        marks=judging.MARKS,
         version=__version__,
     )
     write_atomically(folder / "index.html", page)
 
 
-TRADE_OFF = (
-    "Lower and further left is better. Left: how often two new photographs of a forgotten person are linked, against "
-    "the test TMR that was lost. Right: how far the scores of seen photographs stay from those of strangers, against "
-    "the footprint. A filled marker is not dominated by another method of its experiment; f* is black."
-)
 BY_GROUP = "R and T shall stay where f* is; the forget groups shall fall."
 
 
 def grids_of(runs: Sequence[Run]) -> list[Grid]:
-    """The paper's Tables V, IV and III, over all runs."""
+    """The paper's Tables V, IV and III and the numbers of its text, over all runs."""
     panels, points = panels_of(runs), runs[0].recipe.evaluate.operating_points
-    grids = [*layouts.comparison(panels, points[0]), layouts.rates(panels, points), layouts.distances(panels)]
+    grids = [*layouts.comparison(panels, points[0]), layouts.rates(panels, points)]
+    grids += [layouts.distances(panels), layouts.text(panels)]
     seeds = _seeds(runs)
     if len(seeds) > 1:
         listed = ", ".join(map(str, seeds))
@@ -113,28 +114,71 @@ def grids_of(runs: Sequence[Run]) -> list[Grid]:
 
 def panels_of(runs: Sequence[Run]) -> list[Panel]:
     """One panel per experiment and scale. Its title leaves out what is the same in all of them."""
-    experiments = _by_experiment(runs)
-    scales = {scale for run in runs for scale in run.recipe.forget.scales}
     panels = []
-    for name, its in experiments.items():
+    for name, its in _by_experiment(runs).items():
         results = Averaged([Results(*run.tables, run.titles) for run in its])
-        for scale in dict.fromkeys(scale for run in its for scale in run.recipe.forget.scales):
-            parts = [name] if len(experiments) > 1 else []
-            parts += [scale] if (len(scales) > 1 and scale != name) or not parts else []
-            panels.append(Panel(" ".join(parts), results, scale, list(results.titles)))
+        variants = in_order(list(results.titles))
+        panels += [Panel(title, results, scale, variants) for scale, title in _scales(runs, name).items()]
     return panels
 
 
-def findings_of(runs: Sequence[Run]) -> dict[str, list[findings.Finding]]:
-    """The paper's findings, judged on each seed by itself; the seed is the title where there are several."""
-    seeds = _seeds(runs)
-    judged = {seed: findings.judge([run.tables for run in runs if run.seed == seed]) for seed in seeds}
-    return {f"Seed {seed}" if len(seeds) > 1 else "": found for seed, found in judged.items()}
+def costs_of(runs: Sequence[Run]) -> list[Grid]:
+    """The hours of each training, over all runs whose reports have them."""
+    panels: dict[str, list[dict[str, cost.Cost]]] = {}
+    titles: dict[str, str] = {}
+    for name, its in _by_experiment(runs).items():
+        found = [cost.read(run.folder) for run in its]
+        for run in its:
+            titles |= run.titles
+        for scale, title in _scales(runs, name).items():
+            panels[title] = [{v: each for (at, v), each in costs.items() if at == scale} for costs in found]
+    known = any(costs for panel in panels.values() for costs in panel)
+    return [cost.table(panels, {v: titles[v] for v in in_order(list(titles))})] if known else []
 
 
-def findings_text(found: Mapping[str, Sequence[findings.Finding]]) -> str:
+def _scales(runs: Sequence[Run], experiment: str) -> dict[str, str]:
+    """The scales of an experiment, and the title of its panel at each."""
+    experiments = _by_experiment(runs)
+    every = {scale for run in runs for scale in run.recipe.forget.scales}
+    titles = {}
+    for scale in dict.fromkeys(scale for run in experiments[experiment] for scale in run.recipe.forget.scales):
+        parts = [experiment] if len(experiments) > 1 else []
+        parts += [scale] if (len(every) > 1 and scale != experiment) or not parts else []
+        titles[scale] = " ".join(parts)
+    return titles
+
+
+def findings_of(runs: Sequence[Run]) -> dict[str, list[Finding]]:
+    """The paper's findings, judged on each seed by itself; the seed is part of the title where there are several."""
+    seeds, found = _seeds(runs), {}
+    for seed in seeds:
+        for name, mine in judged_together([run for run in runs if run.seed == seed]).items():
+            of_seed = f"{name}, seed {seed}" if name else f"Seed {seed}"
+            found[of_seed if len(seeds) > 1 else name] = judging.judge([run.tables for run in mine])
+    return found
+
+
+def judged_together(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    """All runs, if they complete each other: other backbones, scales or methods. Runs of one backbone that measured
+    the same again are experiments of their own, and each is judged by itself, under its name."""
+    return _by_experiment(runs) if judging.contradiction([run.tables[0] for run in runs]) else {"": list(runs)}
+
+
+def evidence_of(runs: Sequence[Run]) -> dict[str, Evidence]:
+    """What is compared with the paper, by title: the means over seeds of each experiment. Experiments of one backbone
+    that complete each other are one."""
+    means = {}
+    for name, its in _by_experiment(runs).items():
+        tables = against_paper.mean_of([run.tables[0] for run in its])
+        means[name] = (tables, Table.joined([run.tables[1] for run in its]))
+    if judging.contradiction([results for results, _ in means.values()]):
+        return {name: Evidence(*both) for name, both in means.items()}
+    return {n.backbone: n for n in judging.evidence_of(list(means.values()))}
+
+
+def findings_text(found: Mapping[str, Sequence[Finding]]) -> str:
     """The findings of each seed, as a page of text."""
-    return "\n".join((f"## {title}\n\n" if title else "") + findings.markdown(one) for title, one in found.items())
+    return "\n".join((f"## {title}\n\n" if title else "") + judging.markdown(one) for title, one in found.items())
 
 
 def terminal_tables(runs: Sequence[Run], width: int) -> list[Any]:

@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from damnatio.evaluation.calibrating import MARKED
 from damnatio.evaluation.legacy import LEGACY_SEARCHES
-from damnatio.evaluation.protocol import CROSS_GROUPS, FORGET_GROUPS, KEPT_GROUPS, SEARCH_GROUPS
+from damnatio.evaluation.measuring import ABOVE
+from damnatio.evaluation.protocol import AVERAGED, CROSS_GROUPS, FORGET_GROUPS, KEPT_GROUPS, SEARCH_GROUPS
 from damnatio.metrics.verification import ENOUGH_ERRORS
 from damnatio.reporting.grids import DOUBT, FEW, Cell, Grid, best_of
 from damnatio.reporting.lookup import LEGACY, Measured, Quantity, Results
@@ -66,6 +68,7 @@ class _Row:
 def rates(panels: Sequence[Panel], points: Sequence[float], fixed: bool = False, intervals: bool = False) -> Grid:
     """The paper's Table IV: every rate at every operating point, one column per variant. `fixed` takes the
     thresholds of f*; `intervals` shows the interval of each rate in place of the rate."""
+    number = "" if fixed or intervals else " (the paper's Table IV)"
     suffix = "_fixed" if fixed else ""
     sections = [
         Section("Verification (TMR@FMR)", "1:1", f"TMR{suffix}", (*KEPT_GROUPS, *FORGET_GROUPS)),
@@ -78,9 +81,10 @@ def rates(panels: Sequence[Panel], points: Sequence[float], fixed: bool = False,
     whose = "at the thresholds of f*" if fixed else "at each model's own thresholds"
     what = "95 % intervals (bootstrap over subjects) of the rates" if intervals else "Verification and identification"
     notes = [
-        "Best values within 0.002 in bold, f* excluded. ↑ shall stay high, ↓ shall fall. n counts the comparisons, "
-        "searches or identities behind each rate. R, T and avg(Ftr)-Fev are probes against templates; in T single, B "
-        "(bystanders) and the other forget groups, single images meet single images.",
+        "Best values within 0.002 in bold, f* excluded. ↑ shall stay high, ↓ shall fall. R, T and avg(Ftr)-Fev are "
+        "probes against templates; in T single, B (bystanders) and the other forget groups, single images meet single "
+        "images.",
+        "n counts the comparisons, searches or identities behind each rate.",
         MARKS,
     ]
     if intervals:
@@ -92,7 +96,7 @@ def rates(panels: Sequence[Panel], points: Sequence[float], fixed: bool = False,
         points,
         sections,
         name="rates-intervals" if intervals else "rates-fixed" if fixed else "rates",
-        caption=f"{what} of each partition, {whose}",
+        caption=f"{what} of each partition{number}, {whose}",
         notes=notes,
         intervals=intervals,
     )
@@ -137,7 +141,8 @@ def people(panels: Sequence[Panel], points: Sequence[float]) -> Grid:
         name="people",
         caption="Every person counts once: the mean over people of their own rates, at each model's own thresholds",
         notes=[
-            "n counts people. Best values within 0.002 in bold, f* excluded. ↑ shall stay high, ↓ shall fall.",
+            "Best values within 0.002 in bold, f* excluded. ↑ shall stay high, ↓ shall fall.",
+            "n counts people.",
             f"{DOUBT} The operating point rests on too few comparisons: see the warnings.",
         ],
     )
@@ -154,6 +159,7 @@ def _grid(
 ) -> Grid:
     """A table of sections, one column per variant and one for the count. Groups without a number are left out."""
     rows: list[list[Cell]] = []
+    at: list[float | None] = []
     breaks: dict[int, str] = {}
     for section in sections:
         task, metric = section.task, section.metric
@@ -164,6 +170,7 @@ def _grid(
             for group in groups:
                 up, arrow = _direction(metric, group)
                 row = [Cell(f"{'' if point is None else f'{point:g}  '}{group} {arrow}".strip())]
+                at.append(point)
                 for panel in panels:
                     found = _row(panel, section, group, point)
                     if intervals:
@@ -183,6 +190,8 @@ def _grid(
         spans=[("", 1), *[(panel.title, len(panel.variants) + 1) for panel in panels]],
         breaks=breaks,
         notes=[*notes, *_footnotes(panels)],
+        points=at,
+        column_variants=["", *[variant for panel in panels for variant in (*panel.variants, "")]],
     )
 
 
@@ -211,16 +220,17 @@ def _row(panel: Panel, section: Section, group: str, point: float | None) -> _Ro
 def distances(panels: Sequence[Panel]) -> Grid:
     """The paper's Table III: how near the forget scores come to those of strangers, and how far the retain
     scores moved."""
-    wanted = [Column(f"W1 {group}", "1:1", group, "W1") for group in FORGET_GROUPS]
-    wanted.append(Column("mated", "1:1", "R", "deformation"))
-    wanted.append(Column("non-mated", "1:1", "RxR", "deformation"))
-    wanted.append(Column("footprint", "1:1", "R", "footprint"))
+    wanted = [Column(f"W1 {group}", "1:1", group, "W1", DOWN) for group in FORGET_GROUPS]
+    wanted.append(Column("mated", "1:1", "R", "deformation", DOWN))
+    wanted.append(Column("non-mated", "1:1", "RxR", "deformation", DOWN))
+    wanted.append(Column("footprint", "1:1", "R", "footprint", DOWN))
     return _by_method(
         panels,
         wanted,
         None,
         name="distances",
-        caption="Wasserstein-1 distances: forget scores to the non-mated test scores, retain scores to those of f*",
+        caption="Wasserstein-1 distances (the paper's Table III): forget scores to the non-mated test scores, retain "
+        "scores to those of f*",
         notes=["In units of the cosine. The footprint is the sum of the two deformations. Best within 0.002 in bold."],
     )
 
@@ -234,28 +244,61 @@ def comparison(panels: Sequence[Panel], point: float) -> list[Grid]:
     }
     grids = []
     for task, metric, rate, name in (("1:1", "TMR", "FMR", "verification"), ("1:N", "TPIR", "FPIR", "identification")):
-        columns = [Column(f"{group} {_direction(metric, group)[1]}", task, group, metric) for group in groups[task]]
+        ways = {group: _direction(metric, group) for group in groups[task]}
+        columns = [Column(f"{group} {arrow}", task, group, metric, up) for group, (up, arrow) in ways.items()]
         grids.append(
             _by_method(
                 panels,
                 columns,
                 point,
                 name=name,
-                caption=f"{name.capitalize()} as in the paper's Table V: {metric} at {rate} {point:g}",
+                caption=f"{name.capitalize()} (the paper's Table V): {metric} at {rate} {point:g}",
                 notes=["Best values of a column within 0.002 in bold, f* excluded.", MARKS],
             )
         )
     return grids
 
 
+def text(panels: Sequence[Panel]) -> Grid:
+    """The numbers that the paper gives in its text alone."""
+    return _by_method(
+        panels,
+        [
+            Column("EER R ↓", "1:1", "R", "EER", DOWN),
+            Column("std R", "1:1", "R", "std"),
+            Column("0.1% R", "1:1", "R", "quantile_0.001"),
+            Column("single ↓", "1:1", "Ftr-Fev", ABOVE, DOWN),
+            Column("averaged ↓", "1:1", AVERAGED, ABOVE, DOWN),
+            Column("W1 to R ↓", "1:1", "Ftr-Fev", "W1_retain", DOWN),
+            Column("T ↑", "1:1", "T", "TMR_eer", UP),
+            Column("Fev-Fev ↓", "1:1", "Fev-Fev", "TMR_eer", DOWN),
+        ],
+        None,
+        name="text",
+        caption="The numbers of the paper's text (V-D to V-H)",
+        notes=[
+            "EER, standard deviation and 0.1 % quantile of the mated retain scores. Single and averaged: the share of "
+            f"Ftr-Fev and of avg(Ftr)-Fev above the threshold at FMR {MARKED:g}. W1 to R: of Ftr-Fev to the non-mated "
+            "retain scores. The last two: TMR at the threshold where the retain comparisons of the model have equal "
+            "errors, as in the paper's Fig. 7. Best within 0.002 in bold, f* excluded.",
+            MARKS,
+        ],
+    )
+
+
+UP, DOWN = True, False
+
+
 @dataclass(frozen=True)
 class Column:
-    """A column of a table that has one row per method."""
+    """A column of a table that has one row per method. `higher` says whether higher or lower values are better; None:
+    neither."""
 
     title: str
     task: str
     group: str
     metric: str
+    higher: bool | None = None
 
 
 def _by_method(
@@ -275,11 +318,11 @@ def _by_method(
                 Quantity(panel.scale, variant, column.task, column.group, column.metric, point) for variant in titles
             ]
             found = [panel.results[quantity] for quantity in wanted]
-            higher = point is not None and _direction(column.metric, column.group)[0]
-            best = [False, *best_of([each.value for each in found[1:]], higher)]
+            best = [False] * len(found)
+            if column.higher is not None:
+                best[1:] = best_of([each.value for each in found[1:]], column.higher)
             for row, quantity, each, good in zip(rows, wanted, found, best, strict=True):
-                marks = panel.results.marks(quantity) if point is not None else ""
-                row.append(Cell(each.value, good, marks, each.spread))
+                row.append(Cell(each.value, good, panel.results.marks(quantity), each.spread))
     return Grid(
         name=name,
         caption=caption,
@@ -287,6 +330,7 @@ def _by_method(
         rows=rows,
         spans=[("", 1), *[(panel.title, len(columns)) for panel in panels]],
         notes=[*notes, *_footnotes(panels)],
+        row_variants=list(titles),
     )
 
 
@@ -297,7 +341,7 @@ def protocol(counts: Table) -> Grid:
     rows = [[Cell(name), *[Cell(int(value)) for value in counts[name]]] for name in names]
     return Grid(
         name="protocol",
-        caption="Identities and mated comparisons of the protocols",
+        caption="Identities and mated comparisons of the protocols (the paper's Table II)",
         header=["", *counts["scale"].tolist()],
         rows=rows,
         breaks={0: "Identities", split: "Mated comparisons and images"},

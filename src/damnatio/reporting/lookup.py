@@ -6,12 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from damnatio.evaluation.measuring import ORIGINAL
+from damnatio.evaluation.calibrating import MARKED
+from damnatio.evaluation.measuring import ABOVE, ORIGINAL
 from damnatio.evaluation.protocol import SEARCH_GROUPS
 from damnatio.metrics.verification import ENOUGH_ERRORS
 from damnatio.reporting.grids import DOUBT, FEW
 from damnatio.support.tables import Table
 
+REACHED = (ABOVE, "TMR_eer")
+"""shares of comparisons at a threshold of no operating point"""
 LEGACY, PERSON = "_legacy", "_person"
 """endings of metrics: rates at the thresholds and templates of f*, and means over people"""
 
@@ -76,8 +79,9 @@ class Results:
         too few."""
         calibration = "D" if q.task == "1:1" else SEARCH_GROUPS.get(q.group, "D")
         calibrated = ORIGINAL if q.metric.endswith(LEGACY) else q.variant
-        doubtful = (q.scale, calibrated, q.task, calibration, q.point) in self._doubts
-        few = self[q].few and not q.metric.endswith(PERSON)
+        point = MARKED if q.metric == ABOVE else q.point
+        doubtful = (q.scale, calibrated, q.task, calibration, point) in self._doubts
+        few = self[q].few and (q.point is not None or q.metric in REACHED) and not q.metric.endswith(PERSON)
         return (DOUBT if doubtful else "") + (FEW if few else "")
 
 

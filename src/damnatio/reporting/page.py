@@ -12,7 +12,8 @@ from jinja2 import Environment, PackageLoader, Template
 from damnatio import __version__
 from damnatio.evaluation.measuring import ORIGINAL
 from damnatio.recipe.schema import Recipe
-from damnatio.reporting import findings
+from damnatio.reporting.findings.claims import Finding
+from damnatio.reporting.findings.judging import EXPLANATION, MARKS
 from damnatio.reporting.grids import Grid
 from damnatio.reporting.lookup import Quantity, Results
 from damnatio.support.files import write_atomically
@@ -35,7 +36,7 @@ def write_page(
     warnings: Table,
     grids: Sequence[Grid],
     illustrations: Sequence[Illustration],
-    found: Sequence[findings.Finding],
+    found: Sequence[Finding],
     folder: Path,
 ) -> None:
     """Write index.html into the report's folder, which holds the figures already."""
@@ -50,8 +51,8 @@ def write_page(
         grids=grids,
         figures=[embedded(each, folder) for each in illustrations],
         findings=found,
-        explanation=findings.EXPLANATION,
-        marks=findings.MARKS,
+        explanation=EXPLANATION,
+        marks=MARKS,
         version=__version__,
         recipe=yaml.safe_dump(recipe.model_dump(mode="json"), sort_keys=False),
     )

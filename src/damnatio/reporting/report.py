@@ -3,29 +3,29 @@
 import csv
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors.numpy import load_file
 
-from damnatio.embedding import load_examples
 from damnatio.evaluation.measuring import ORIGINAL
-from damnatio.evaluation.rates import COLUMNS
+from damnatio.evaluation.rates import COLUMNS, VERSION
 from damnatio.faces.base import Faces
 from damnatio.methods import METHODS
 from damnatio.methods.base import method_settings
 from damnatio.partitions import COUNTS
 from damnatio.recipe.schema import Recipe
-from damnatio.reporting import figures, findings, layouts
+from damnatio.reporting import against_paper, cost, figures, layouts
+from damnatio.reporting.drawing import Evaluated, draw
+from damnatio.reporting.findings import judging
 from damnatio.reporting.grids import Grid
+from damnatio.reporting.latex import document, latex
+from damnatio.reporting.looks import in_order
 from damnatio.reporting.lookup import Results
-from damnatio.reporting.mechanism import ON_THE_SPHERE, mechanisms
-from damnatio.reporting.page import Illustration, write_page
+from damnatio.reporting.page import write_page
 from damnatio.support.errors import DamnatioError
 from damnatio.support.files import write_atomically
-from damnatio.support.manifests import checked
+from damnatio.support.manifests import checked, manifest_of, section_of
 from damnatio.support.tables import Table, codes_of, groups_of
 
 RESULTS, WARNINGS = "results.csv", "warnings.csv"
@@ -35,15 +35,6 @@ _EMPTY = dict.fromkeys(_FRACTIONS, "nan")
 _FRONT = ("backbone", "scale", "method")
 _COLUMNS = (*_FRONT, *COLUMNS)
 _WARNED = (*_FRONT, "task", "group", "operating_point", "warning")
-
-
-@dataclass(frozen=True)
-class Evaluated:
-    """The folder of an evaluation: of f* (`original`) or of a variant, at a scale."""
-
-    scale: str
-    variant: str
-    path: Path
 
 
 def write_report(
@@ -59,43 +50,19 @@ def write_report(
     results.write_csv(folder / RESULTS)
     warnings.write_csv(folder / WARNINGS)
     grids = grids_of(recipe, results, warnings, Table.read(partitions / COUNTS))
-    write_grids(grids, folder)
-    titles = headings(recipe)
-    drawn = [
-        figures.Drawn(
-            e.scale,
-            titles[e.variant],
-            load_file(checked(e.path / "sketches.safetensors")),
-            Table.read(e.path / "curves.parquet"),
-        )
-        for e in evaluated
-    ]
-    illustrations = []
-    for scale in recipe.forget.scales:
-        name = f"distributions-{scale}"
-        figures.distributions([model for model in drawn if model.scale == scale], folder, name)
-        caption = (
-            "Under f* the mated forget scores lie with the mated retain scores; forgetting moves them to the left."
-        )
-        illustrations.append(Illustration(name, f"Score distributions at {scale}", caption))
-    figures.det(drawn, folder)
-    caption = "As far down as the development set resolves."
-    illustrations.append(Illustration("det", "Rates over the operating range", caption))
-    pairs = load_examples(examples) if examples else []
-    if pairs:
-        figures.capture_pairs(pairs, recipe.captures.threshold, folder)
-        caption = "Pairs of images of one identity, with their pixel distance δ and their similarity s under f*."
-        illustrations.append(Illustration("captures", "Capture instances", caption, small=True))
-    kinds = dict.fromkeys(method_settings(recipe, variant).method for variant in recipe.forget.methods)
-    if moving := [kind for kind in kinds if kind in ON_THE_SPHERE]:
-        mechanisms(moving, folder)
-        caption = "One identity's images under gradient descent on each loss; other identities on the dotted circle."
-        illustrations.append(Illustration("mechanism", "Mechanism of each forget loss, on the unit sphere", caption))
-    found = findings.judge([(results, warnings)])
-    write_atomically(folder / "findings.md", findings.markdown(found))
+    spent = {(e.scale, e.variant): cost.of_training(e.training) for e in evaluated if e.training}
+    cost.write(spent, folder)
+    by_scale = {scale: [{v: each for (at, v), each in spent.items() if at == scale}] for scale in recipe.forget.scales}
+    write_grids([*grids, *([cost.table(by_scale, headings(recipe))] if spent else [])], folder)
+    known = Results(results, warnings, headings(recipe))
+    illustrations = draw(recipe, known, _panels(recipe, results, warnings), evaluated, examples, folder)
+    evidence = judging.evidence_of([(results, warnings)])
+    found = judging.judged(evidence)
+    write_atomically(folder / "findings.md", judging.markdown(found))
+    against_paper.compare({"": evidence[0]}, {"": found}).write(folder)
     write_page(
         recipe,
-        results=Results(results, warnings, titles),
+        results=known,
         warnings=warnings,
         grids=grids,
         illustrations=illustrations,
@@ -108,13 +75,14 @@ def write_grids(grids: Sequence[Grid], folder: Path) -> None:
     for grid in grids:
         write_atomically(folder / f"{grid.name}.md", grid.markdown())
         write_atomically(folder / f"{grid.name}.csv", grid.csv())
-        write_atomically(folder / f"{grid.name}.tex", grid.latex())
+        write_atomically(folder / f"{grid.name}.tex", latex(grid))
+    write_atomically(folder / "tables.tex", document(grids))
 
 
 def headings(recipe: Recipe) -> dict[str, str]:
-    """The heading of each variant in tables and figures; a double dagger marks a reconstruction."""
+    """The heading of each variant in tables and figures, in their order; a double dagger marks a reconstruction."""
     rebuilt = {v for v in recipe.forget.methods if METHODS.get(method_settings(recipe, v).method).reconstruction}
-    return {ORIGINAL: "f*", **{v: f"{v}‡" if v in rebuilt else v for v in recipe.forget.methods}}
+    return {ORIGINAL: "f*", **{v: f"{v}‡" if v in rebuilt else v for v in in_order(recipe.forget.methods)}}
 
 
 def long_results(backbone: str, evaluated: Sequence[Evaluated]) -> tuple[Table, Table]:
@@ -134,6 +102,7 @@ def grids_of(recipe: Recipe, results: Table, warnings: Table, counts: Table) -> 
     return [
         layouts.rates(panels, points),
         layouts.distances(panels),
+        layouts.text(panels),
         *([layouts.legacy(panels, points)] if recipe.forget.methods else []),
         layouts.people(panels, points),
         layouts.rates(panels, points, fixed=True),
@@ -144,11 +113,17 @@ def grids_of(recipe: Recipe, results: Table, warnings: Table, counts: Table) -> 
 
 def _panels(recipe: Recipe, results: Table, warnings: Table) -> list[layouts.Panel]:
     look_up = Results(results, warnings, headings(recipe))
-    return layouts.panels_of(look_up, recipe.forget.scales, [ORIGINAL, *recipe.forget.methods])
+    return layouts.panels_of(look_up, recipe.forget.scales, list(look_up.titles))
 
 
 def read_report(folder: Path) -> tuple[Table, Table]:
-    """The long results and the warnings of a finished report."""
+    """The long results and the warnings of a finished report. Results of another version are refused."""
+    version = section_of(manifest_of(folder), "settings").get("results", VERSION)  # the first had no number
+    if version != VERSION:
+        raise DamnatioError(
+            f"{folder / RESULTS} has version {version} of the results, and this damnatio reads version {VERSION}: use "
+            "the damnatio that made it, or make the report again with this one."
+        )
     return _read_csv(folder / RESULTS, _COLUMNS), _read_csv(folder / WARNINGS, _WARNED)
 
 

@@ -5,10 +5,12 @@ import os
 import platform
 import time
 import traceback
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from damnatio.support.errors import DamnatioError
 from damnatio.support.files import write_atomically
 
 FOLDER = ".failed"
@@ -64,6 +66,13 @@ def failures(folder: Path) -> dict[str, Failure]:
             failure = Failure(**json.loads(path.read_bytes()))
             found[failure.node] = failure
     return found
+
+
+def all_of(errors: Mapping[str, str]) -> DamnatioError:
+    """One error that lists those of several parts."""
+    listed = "; ".join(f"{part}: {error}" for part, error in errors.items())
+    parts = "1 part" if len(errors) == 1 else f"{len(errors)} parts"
+    return DamnatioError(f"{parts} failed, and the rest is done. The same command tries again. {listed}")
 
 
 def last_line(error: BaseException) -> str:

@@ -24,7 +24,7 @@ from damnatio.running.walking import GRAPH, Node, Walk, node_of
 from damnatio.support.errors import DamnatioError
 from damnatio.support.files import write_atomically
 from damnatio.support.manifests import manifest_of, section_of
-from damnatio.workspace import Output, output_for
+from damnatio.workspace import Output, Wanted
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class Graph:
                 output = self._report(folder, node, found)
             elif all(need in found for need in node.needs.values()):
                 inputs = {name: found[need] for name, need in node.needs.items()}
-                output = output_for(folder, node.stage, node.name, node.settings, inputs, node.code)
+                output = Wanted(node.stage, node.name, node.settings, inputs, node.code).find(folder)
             else:
                 output = None
             if output is not None:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from damnatio.evaluation.measuring import ORIGINAL
+from damnatio.evaluation.rates import VERSION
 from damnatio.methods import METHODS
 from damnatio.methods.base import method_settings
 from damnatio.pipeline import Pipeline, plain
@@ -12,7 +13,7 @@ from damnatio.recipe.schema import Recipe
 from damnatio.support.code import behind
 from damnatio.support.errors import DamnatioError
 from damnatio.support.manifests import manifest_of, section_of
-from damnatio.workspace import Absent, Output
+from damnatio.workspace import Absent, Output, Workspace
 
 REPORT = "report"
 
@@ -64,16 +65,20 @@ def _published(pipeline: Pipeline, name: str, asked: Models, inputs: dict[str, O
     inputs |= {f"{scale}-{variant}": found[scale, variant] for scale, variant in models}
 
     def build(folder: Path) -> None:
-        from damnatio.reporting.report import Evaluated, write_report
+        from damnatio.reporting.drawing import Evaluated
+        from damnatio.reporting.report import write_report
 
-        evaluated = [Evaluated(scale, variant, inputs[f"{scale}-{variant}"].path) for scale, variant in models]
+        evaluated = [
+            Evaluated(scale, variant, found[scale, variant].path, _training(pipeline.workspace, found[scale, variant]))
+            for scale, variant in models
+        ]
         examples = inputs["examples"].path if "examples" in inputs else None
         write_report(recipe, inputs["partitions"].path, examples, evaluated, folder)
 
     code = behind(build)
     for variant in recipe.forget.methods:  # the page says which methods are reconstructions, and draws some of them
         code |= METHODS.code(method_settings(recipe, variant).method)
-    folder = pipeline.workspace.publish(name, {"recipe": plain(recipe)}, inputs, build, code)
+    folder = pipeline.workspace.publish(name, {"recipe": plain(recipe), "results": VERSION}, inputs, build, code)
     return Published(folder, recipe)
 
 
@@ -114,6 +119,20 @@ def _kept(pipeline: Pipeline, asked: Models) -> tuple[Models, Recipe]:
     scales = [scale for scale in recipe.partitions.scales if scale in {name for name, _ in (*asked, *kept)}]
     both = {"methods": methods, "scales": scales, "settings": settings}
     return kept, recipe.model_copy(update={"forget": recipe.forget.model_copy(update=both)})
+
+
+def _training(workspace: Workspace, evaluation: Output) -> Path | None:
+    """The folder of the model that was evaluated: the output whose content its embeddings were made from."""
+    inputs = section_of(evaluation.manifest, "inputs")
+    for stages, name in ((("6-embed",), "embeddings"), (("4-train", "5-forget"), "model")):
+        wanted = inputs.get(name)
+        folders = [path for stage in stages for path in sorted((workspace.folder / stage).glob("[!.]*"))]
+        outputs = [Output(path, manifest["key"]) for path in folders if (manifest := manifest_of(path))]
+        found = next((output for output in outputs if output.content == wanted), None)
+        if found is None:
+            return None
+        inputs = section_of(found.manifest, "inputs")
+    return found.path if found else None
 
 
 def _forget_section(report: dict[str, Any]) -> dict[str, Any]:

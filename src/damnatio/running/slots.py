@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from damnatio.running.failures import failures, record
+from damnatio.running.failures import clear, failures, record
 from damnatio.running.graph import Graph, Task
 from damnatio.running.launching import own_child, threads_of
 from damnatio.support.errors import DamnatioError
@@ -67,6 +67,8 @@ class Pool:
         self.failed: dict[str, str] = {}
         """the error of each task that failed, by its name"""
         self._done = set(graph.done(folder))
+        for node in self._done:  # whoever made it may have been killed before it could say so
+            clear(folder, node)
         self._running: dict[int, _Running] = {}
         """by the number of the slot"""
         self._tried: set[str] = set()
@@ -143,11 +145,13 @@ class Pool:
         for node in running.task.nodes:
             look_anew(self.folder / self.graph.nodes[node].stage)
         self._done = set(self.graph.done(self.folder))
-        code = running.process.returncode
-        if code != 0 or (running.task.id not in self._done and not running.task.publishes):
+        failed = running.process.returncode != 0 if running.task.publishes else running.task.id not in self._done
+        if failed:
             self.failed[running.task.name] = self._why(running)
-        elif running.task.publishes:
-            self._done.add(running.task.id)  # a report on what there was
+        else:
+            self._done.add(running.task.id)  # a report may be on what there was
+            for node in running.task.nodes:
+                clear(self.folder, node)
 
     def _why(self, running: _Running) -> str:
         """Why a task failed: what its process noted, else how it ended, which is noted now."""
@@ -158,13 +162,3 @@ class Pool:
         last = f"its process was ended by signal {-code}" if code < 0 else "".join(running.said)
         error = DamnatioError(last.removeprefix("damnatio: ") or f"its process ended with code {code}")
         return record(self.folder, running.task.id, running.task.name, error).error
-
-
-def conclude(failed: Mapping[str, str]) -> None:
-    """Raise what failed."""
-    if failed:
-        listed = "; ".join(f"{name}: {error}" for name, error in failed.items())
-        raise DamnatioError(
-            f"{len(failed)} part{'s' if len(failed) > 1 else ''} failed, and the rest is done. The same command tries "
-            f"again. {listed}"
-        )

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from damnatio.running.failures import FOLDER, LAUNCH, clear, failures, last_line, record
+from damnatio.running.failures import FOLDER, LAUNCH, all_of, clear, failures, last_line, record
 from damnatio.running.launching import AGAIN
 from damnatio.support import processes
 from damnatio.support.errors import DamnatioError
 from damnatio.support.files import content_key
 from damnatio.training.stopping import Stopped, stop_requested
-from damnatio.workspace import LOCKS, Absent, Output, Workspace
+from damnatio.workspace import LOCKS, Absent, Output, Wanted, Workspace
 
 GRAPH = ".graph.json"
 LEFT = {FOLDER, GRAPH}
@@ -87,7 +87,8 @@ class Walk(Workspace):
         output: Output | None = None
         if not any(isinstance(given, Absent) for given in inputs.values()):
             if self.chosen is not None and node.id not in self.chosen:
-                output = processes.from_main(lambda: self.find(stage, name, settings, inputs, code))
+                wanted = Wanted(stage, name, settings, inputs, code or {})
+                output = processes.from_main(lambda: wanted.find(self.folder))
             else:
 
                 def make() -> Output:
@@ -149,10 +150,7 @@ class Walk(Workspace):
         if len(errors) == 1:
             raise errors[0][1]
         if errors:
-            listed = "; ".join(f"{_title(self.nodes, node)}: {last_line(error)}" for node, error in errors)
-            raise DamnatioError(
-                f"{len(errors)} parts failed, and the rest is done. The same command tries them again. {listed}"
-            )
+            raise all_of({_title(self.nodes, node): last_line(error) for node, error in errors})
 
 
 def _title(nodes: Mapping[str, Node], node: str) -> str:

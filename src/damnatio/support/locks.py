@@ -202,8 +202,8 @@ def holder_of(path: Path) -> Holder | None:
     found = _read(path / HOLDER)
     if found is None and path.is_dir():
         with suppress(OSError):
-            if os.listdir(path):  # a file that cannot be read is somebody's
-                return Holder(token=f"unknown-{path.stat().st_ino}")
+            if os.listdir(path):  # it was taken a moment ago, or a file that cannot be read is somebody's
+                return _read(path / HOLDER) or Holder(token=f"unknown-{path.stat().st_ino}")
     return found
 
 

@@ -25,6 +25,9 @@ output's content"""
 CACHES = ("pixels.npy",)
 """files that may be deleted or never written, because they can be made again: not in the hash of the content"""
 
+COSTS = ("cost.md", "cost.csv", "cost.tex")
+"""files of a report that say how long its models took: not in the hash of the content, since equal runs differ there"""
+
 
 def checked(path: Path) -> Path:
     """The path of a file that is about to be read. A file that a manifest beside it names must be as its stage wrote

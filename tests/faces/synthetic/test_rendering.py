@@ -106,6 +106,34 @@ def test_ten_thousand_identities_are_ten_thousand() -> None:
     assert len(np.unique(traits.round(3), axis=0)) == 10_000
 
 
+def test_unlikeness_stretches_the_shapes_of_people_and_not_their_colours() -> None:
+    who = np.arange(50)
+    usual, stretched = anatomy.identity(1, who), anatomy.identity(1, who, 1.5)
+    for name, (mean, *_) in anatomy._SHAPE.items():
+        np.testing.assert_allclose(stretched[name] - mean, 1.5 * (usual[name] - mean), atol=1e-6)
+    for name in ("skin", "hair", "iris", "beard", "hair_length"):
+        np.testing.assert_array_equal(stretched[name], usual[name])
+
+
+def test_variation_shrinks_how_far_captures_lie_from_their_mean() -> None:
+    who, when = np.arange(50), np.arange(50)
+    usual, less, none = (anatomy.instance(1, who, when, variation) for variation in (1.0, 0.6, 0.0))
+    for name, mean in (("roll", 0.0), ("zoom", 1.0), ("brow_raise", 0.004), ("contrast", 0.0)):
+        inside = np.abs(usual[name]) < 0.17  # the roll is cut off further out
+        np.testing.assert_allclose((less[name] - mean)[inside], (0.6 * (usual[name] - mean))[inside], atol=1e-6)
+    for name in ("yaw", "pitch", "light_x", "exposure"):
+        assert np.ptp(none[name], axis=-2).max() == 0
+        assert np.ptp(usual[name], axis=-2).max() > 0
+    np.testing.assert_array_equal(less.glasses, usual.glasses)
+
+
+def test_captures_stay_apart_where_they_vary_less() -> None:
+    who = np.arange(300)
+    first, second = np.zeros_like(who), np.ones_like(who)
+    faces, others = (render(3, who, when, first, 32, unlikeness=1.5, variation=0.6) for when in (first, second))
+    assert distances(faces, others).min() > 45  # one capture instance lies below 30
+
+
 SIDE = 96
 PLAIN = {"pitch": 0, "roll": 0, "freckles": 0, "beard": 0, "moustache": 0, "hairline": 0.7, "hairline_temple": 0.6}
 

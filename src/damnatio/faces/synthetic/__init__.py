@@ -25,6 +25,12 @@ class Synthetic(FaceSource):
         max_instances: Count = Field(40, le=1_000)
         burst: float = Field(0.1, ge=0, le=1, description="share of the capture instances that hold a burst")
         burst_shots: int = Field(3, ge=2, le=10, description="shots of a burst")
+        unlikeness: float = Field(
+            1.0, gt=0, le=2, description="how much the shapes of two identities differ, against what is usual"
+        )
+        variation: float = Field(
+            1.0, ge=0, le=2, description="how much captures of one identity differ, against what is usual"
+        )
         seed: int = Field(1, ge=0, lt=2**63)
 
     def fingerprint(self) -> Any:
@@ -56,5 +62,6 @@ class Synthetic(FaceSource):
     def read(self, rows: Table) -> list[NDArray[np.uint8] | UnreadableError]:
         from damnatio.faces.synthetic.rendering import render
 
-        identities = np.array([int(name) for name in rows["identity"]])
-        return list(render(self.settings.seed, identities, rows["instance"], rows["shot"], self.settings.size))
+        s: Synthetic.Settings = self.settings
+        names = np.array([int(name) for name in rows["identity"]]), rows["instance"], rows["shot"]
+        return list(render(s.seed, *names, s.size, unlikeness=s.unlikeness, variation=s.variation))

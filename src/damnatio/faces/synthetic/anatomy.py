@@ -133,8 +133,8 @@ def key(seed: int, level: int, *counters: I64) -> U64:
 class _Draw:
     """Successive parameters of the rows of a key: the i-th call hashes the counter i."""
 
-    def __init__(self, base: U64) -> None:
-        self.base, self.count = base[:, None], 0
+    def __init__(self, base: U64, spread: float = 1.0) -> None:
+        self.base, self.count, self.spread = base[:, None], 0, spread
 
     def words(self) -> U64:
         self.count += 1
@@ -148,7 +148,7 @@ class _Draw:
         """Nearly normal: the sum of four uniforms, which has no tail beyond 3.5 spreads."""
         quarters = self.words().view(np.uint16).astype(np.float32) / 2**16
         unit: F32 = 3**0.5 * (quarters.sum(1, keepdims=True) - 2)
-        return mean + spread * unit
+        return mean + spread * self.spread * unit
 
     def chance(self, rate: Number) -> F32:
         return (self.uniform() < rate).astype(np.float32)
@@ -182,15 +182,17 @@ def _cos_sin(angle: F32) -> tuple[F32, F32]:
 # The three levels.
 
 
-def identity(seed: int, identities: I64) -> Params:
-    """The lasting traits of n people."""
+def identity(seed: int, identities: I64, unlikeness: float = 1.0) -> Params:
+    """The lasting traits of n people. `unlikeness` multiplies how far the shapes of faces lie from their mean."""
     draw = _Draw(key(seed, 1, identities))
     male = draw.chance(0.5)
     masculine, heavy, old = (2 * male - 1) * 0.85 + draw.bell(0, 0.45), draw.bell(), draw.bell()
     p = Params()
     for name, (mean, spread, on_sex, on_weight, on_age) in _SHAPE.items():
         own = (1 - on_sex**2 - on_weight**2 - on_age**2) ** 0.5
-        p[name] = mean + spread * (on_sex * masculine + on_weight * heavy + on_age * old + own * draw.bell())
+        p[name] = mean + spread * unlikeness * (
+            on_sex * masculine + on_weight * heavy + on_age * old + own * draw.bell()
+        )
 
     melanin = draw.uniform()
     warm = draw.bell(0, 0.025)
@@ -233,9 +235,10 @@ def identity(seed: int, identities: I64) -> Params:
     return p
 
 
-def instance(seed: int, identities: I64, instances: I64) -> Params:
-    """The parameters of a capture: pose, expression, light, camera, surroundings, things worn."""
-    draw = _Draw(key(seed, 2, identities, instances))
+def instance(seed: int, identities: I64, instances: I64, variation: float = 1.0) -> Params:
+    """The parameters of a capture: pose, expression, light, camera, surroundings, things worn. `variation` multiplies
+    how far those that are nearly normal lie from their mean."""
+    draw = _Draw(key(seed, 2, identities, instances), variation)
     p = Params()
     p["yaw"] = np.clip(draw.bell(0, 0.25), -0.61, 0.61)
     p["pitch"] = np.clip(draw.bell(0, 0.12), -0.33, 0.33)
@@ -281,10 +284,12 @@ def shot(seed: int, identities: I64, instances: I64, shots: I64) -> Params:
     return p
 
 
-def face(seed: int, identities: I64, instances: I64, shots: I64) -> Params:
+def face(
+    seed: int, identities: I64, instances: I64, shots: I64, *, unlikeness: float = 1.0, variation: float = 1.0
+) -> Params:
     """The three levels together."""
-    f = identity(seed, identities)
-    f.update(instance(seed, identities, instances))
+    f = identity(seed, identities, unlikeness)
+    f.update(instance(seed, identities, instances, variation))
     f.update(shot(seed, identities, instances, shots))
     return f
 

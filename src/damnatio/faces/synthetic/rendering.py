@@ -22,8 +22,18 @@ _BLOCK = 256  # images whose parameters are drawn at once
 _CHUNK = 2**18  # samples in flight in one thread
 
 
-def render(seed: int, identities: I64, instances: I64, shots: I64, size: int) -> NDArray[np.uint8]:
-    """Faces [n, size, size, 3] RGB, one for each (identity, instance, shot)."""
+def render(
+    seed: int,
+    identities: I64,
+    instances: I64,
+    shots: I64,
+    size: int,
+    *,
+    unlikeness: float = 1.0,
+    variation: float = 1.0,
+) -> NDArray[np.uint8]:
+    """Faces [n, size, size, 3] RGB, one for each (identity, instance, shot). `unlikeness` says how much the identities
+    differ, and `variation` how much the captures of one do, both against what is usual."""
     if not SMALLEST <= size <= LARGEST:
         raise DamnatioError(f"A synthetic face has a side of {SMALLEST} to {LARGEST} pixels, not {size}.")
     count, workers = len(identities), cores()
@@ -33,7 +43,8 @@ def render(seed: int, identities: I64, instances: I64, shots: I64, size: int) ->
 
     def fill(start: int) -> None:
         names = [counter[start : start + block] for counter in (identities, instances, shots)]
-        face, grain = anatomy.face(seed, *names), anatomy.key(seed, 4, *names)
+        face = anatomy.face(seed, *names, unlikeness=unlikeness, variation=variation)
+        grain = anatomy.key(seed, 4, *names)
         anatomy.express(face)
         anatomy.pose(face)
         for i in range(0, len(grain), step):

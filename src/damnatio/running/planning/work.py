@@ -17,8 +17,8 @@ from damnatio.support.files import content_key
 
 FLOAT = 4
 """bytes of a float32, in which weights are kept and updated"""
-ROW = 80
-"""bytes of an image in the tables of stages 1 to 3 together, half of them distances to others of its identity"""
+ROW = 120
+"""bytes of an image in the tables of stages 1 to 3 together, two thirds of them distances to others of its identity"""
 DOUBLE = 8
 """bytes of a value in an evaluation, which is exact in float64"""
 RESULTS = 20_000_000

@@ -1,0 +1,46 @@
+"""Makes the pages."""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # this folder is the package `fidelity`
+
+from fidelity import __doc__ as usage
+from fidelity import drawing, pixels, table_two, trials
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    assets = Path(os.environ.get("DAMNATIO_ASSETS") or ROOT.parent / "shared").expanduser()
+    parser = argparse.ArgumentParser(description=usage, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("page", nargs="+", choices=("table-two", "pixels", "drawing", "trials"))
+    parser.add_argument("--out", type=Path, default=ROOT / "results" / "fidelity")
+    parser.add_argument("--faces", type=Path, default=assets / "data/lfw-aligned-112", help="LFW, a folder per person")
+    parser.add_argument(
+        "--run", type=Path, default=ROOT / "runs/fidelity-trials", help="of trials.yaml; else trials.csv"
+    )
+    o = parser.parse_args(words)
+    made: dict[str, Callable[[], Iterator[str]]] = {
+        "table-two": table_two.pages,
+        "pixels": lambda: pixels.pages(o.faces),
+        "drawing": lambda: drawing.pages(o.faces),
+        "trials": lambda: trials.pages(trials.Results(o.out / "trials.csv")),
+        "table-two-summary": table_two.summary,
+    }
+    o.out.mkdir(parents=True, exist_ok=True)
+    if "trials" in o.page and (o.run / "report").exists():
+        trials.keep(o.run / "report" / "results.csv", o.out / "trials.csv")
+    if "table-two" in o.page:
+        o.page.append("table-two-summary")
+    for page in o.page:
+        text = "\n".join(made[page]()) + "\n"
+        (o.out / f"{page}.md").write_text(text)
+        print(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""The trials of `trials.yaml` by the rules of `rules.py`."""
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+
+from fidelity.rules import READINGS, RULES, Look
+
+ORIGINAL = "original"
+ROWS = (
+    ("R", "TMR", 1e-4),
+    ("R", "TMR", 1e-2),
+    ("R", "TPIR", 1e-2),
+    ("Ftr-Ftr", "TMR", 1e-4),
+    ("Ftr-Ftr", "TMR", 1e-2),
+    ("Fev-Fev", "TMR", 1e-2),
+    ("FtrxFtr", "FMR", 1e-2),
+    ("Ftr-Ftr", "W1", None),
+    ("R", "deformation", None),
+    ("RxR", "deformation", None),
+)
+"""what the paper's tables have of each"""
+
+
+COLUMNS = ("scale", "method", "group", "metric", "operating_point", "value", "count")
+
+
+def keep(file: Path, out: Path) -> None:
+    """Copy what the page shows from a run's `results.csv`, so that the page can be made again."""
+    variants = {ORIGINAL, *(variant for readings in READINGS.values() for variant in readings)}
+    shown = {(group, metric, "" if point is None else str(point)) for group, metric, point in ROWS}
+    with file.open() as lines, out.open("w", newline="") as kept:
+        writer = csv.DictWriter(kept, COLUMNS, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        for row in csv.DictReader(lines):
+            if row["method"] in variants and (row["group"], row["metric"], row["operating_point"]) in shown:
+                writer.writerow(row)
+
+
+class Results:
+    """The numbers of a run's `results.csv` at one scale."""
+
+    def __init__(self, file: Path, scale: str = "S1") -> None:
+        with file.open() as lines:
+            self._values = {
+                (row["method"], row["group"], row["metric"], row["operating_point"]): float(row["value"])
+                for row in csv.DictReader(lines)
+                if row["scale"] == scale
+            }
+
+    def value(self, variant: str, group: str, metric: str, point: float | None = None) -> float:
+        """Of f*, a deformation is zero, and no run holds it."""
+        if variant == ORIGINAL and metric == "deformation":
+            return 0.0
+        return self._values[variant, group, metric, "" if point is None else str(point)]
+
+    def look(self, variant: str) -> Look:
+        def look(group: str, metric: str, point: float | None = None, *, star: bool = False) -> float:
+            return self.value(ORIGINAL if star else variant, group, metric, point)
+
+        return look
+
+
+def pages(results: Results) -> Iterator[str]:
+    yield (
+        "Made by `python benchmarks/fidelity trials` from a run of benchmarks/fidelity/trials.yaml: the demo's f* "
+        "and schedule, ten forget identities. The rules (`benchmarks/fidelity/rules.py`) were written before the "
+        "trials. The cells of the paper are those of its Tables III and IV at S1.\n"
+    )
+    for method, rules in RULES.items():
+        readings = READINGS[method]
+        yield f"### {method}\n"
+        yield _line(["the paper's behaviour", "the paper", *readings.values()])
+        yield _line(["---"] * (2 + len(readings)))
+        met = dict.fromkeys(readings, 0)
+        for rule in rules:
+            cells = []
+            for variant in readings:
+                holds = rule.holds(results.look(variant))
+                met[variant] += holds
+                cells.append(f"{'**yes**' if holds else 'no'}: {rule.shown(results.look(variant))}")
+            yield _line([rule.text, rule.paper, *cells])
+        yield _line(["rules that hold", "", *(f"{count} of {len(rules)}" for count in met.values())])
+        yield ""
+    yield "### All numbers\n"
+    variants = [ORIGINAL, *(variant for readings in READINGS.values() for variant in readings)]
+    yield _line(["", *("f*" if variant == ORIGINAL else variant for variant in variants)])
+    yield _line(["---"] * (len(variants) + 1))
+    for group, metric, point in ROWS:
+        name = f"{group} {metric}" + (f" at {point:g}" if point else "")
+        yield _line([name, *(f"{results.value(variant, group, metric, point):.3f}" for variant in variants)])
+
+
+def _line(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"

@@ -1,0 +1,121 @@
+"""One page for an open question of the paper, from the results of the recipe that asks it: how each method does under
+each head or with each share of people forgotten, and whether the methods keep their order.
+
+usage: python results/open_questions.py results/open-question-heads
+       reads results.csv there, and writes README.md beside it
+"""
+
+import csv
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from collect import _operating_point
+
+QUESTIONS = {
+    "open-question-heads": (
+        "Do the mechanisms carry over to other heads?",
+        "f\\* was trained under each head, then made to forget by each method.",
+        "experiment",
+    ),
+    "open-question-fractions": (
+        "What if 20 or 50 % are to be forgotten?",
+        "The share is that of the forget identities to the retain identities. A larger forget set holds the smaller.",
+        "scale",
+    ),
+}
+"""the title of the page of each recipe, what was done, and the column of the results that is varied"""
+NUMBERS = {
+    ("T", "TMR"): "Strangers still recognised (T, TMR) ↑",
+    ("Fev-Fev", "TMR"): "Forgotten people linked by new photographs (Fev-Fev, TMR) ↓",
+    ("avg(Ftr)-Fev", "TMR"): "Re-linked by averaging (avg(Ftr)-Fev, TMR) ↓",
+    ("FtrxFtr", "FMR"): "Different forgotten people taken for one another (FtrxFtr, FMR) ↓",
+    ("R", "footprint"): "Footprint: how far the scores of retained people moved ↓",
+}
+BEFORE = "original"
+
+Rows = Sequence[Mapping[str, str]]
+
+
+def page(name: str, rows: Rows) -> str:
+    """The page. The first head or share is the one that the others are compared with."""
+    title, done, column = QUESTIONS[name]
+    point = _operating_point([dict(row) for row in rows])
+    panels = list(dict.fromkeys(row[column] for row in rows))
+    methods = list(dict.fromkeys(row["method"] for row in rows))
+    found = {
+        (row[column], row["method"], row["group"], row["metric"]): float(row["value"])
+        for row in rows
+        if row["operating_point"] in (point, "")
+    }
+    parts = [
+        f"# {title}",
+        f"{done} Rates are at a false match rate of 1 in {1 / float(point):,.0f}. {MADE.format(name)}",
+    ]
+    order = []
+    for (group, metric), words in NUMBERS.items():
+        values = {panel: {m: found.get((panel, m, group, metric)) for m in methods} for panel in panels}
+        parts.append(f"## {words}\n\n{_table(['', *panels], _lines(values, methods))}")
+        order.append([words.split(" (")[0].split(":")[0], *_orders(values, [m for m in methods if m != BEFORE])])
+    parts.append(
+        f"## Do the methods keep their order?\n\n{ORDER.format(panels[0])}\n\n{_table(['', *panels[1:]], order)}"
+    )
+    return "\n\n".join(parts) + "\n"
+
+
+MADE = "`make open-questions` makes this page from `damnatio run {}`."
+ORDER = (
+    "The rank correlation over the methods with {}, Spearman's: 1 is the same order, -1 the reverse; a dash means that "
+    "all methods have one value."
+)
+
+
+def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float | None:
+    """Spearman's: the correlation of the ranks, where equal values share the mean of theirs. None if one side has a
+    single value only."""
+    a, b = _ranks(first), _ranks(second)
+    mean = (len(a) + 1) / 2
+    spread = sum((x - mean) ** 2 for x in a) * sum((y - mean) ** 2 for y in b)
+    return sum((x - mean) * (y - mean) for x, y in zip(a, b, strict=True)) / spread**0.5 if spread else None
+
+
+def _ranks(values: Sequence[float]) -> list[float]:
+    return [(sum(v < value for v in values) + sum(v <= value for v in values) + 1) / 2 for value in values]
+
+
+def _orders(values: Mapping[str, Mapping[str, float | None]], methods: Sequence[str]) -> list[str]:
+    """The rank correlation of each panel but the first with the first, over the methods that both have."""
+    first, *others = values.values()
+    cells = []
+    for other in others:
+        pairs = [(first[m], other[m]) for m in methods]
+        both = [(round(a, 3), round(b, 3)) for a, b in pairs if a is not None and b is not None]
+        found = rank_correlation([a for a, _ in both], [b for _, b in both]) if both else None
+        cells.append("-" if found is None else f"{found:.2f}")
+    return cells
+
+
+def _lines(values: Mapping[str, Mapping[str, float | None]], methods: Sequence[str]) -> list[list[str]]:
+    lines = []
+    for method in methods:
+        cells = [panel[method] for panel in values.values()]
+        if any(cell is not None for cell in cells):
+            shown = ["" if cell is None else f"{cell:.3f}" for cell in cells]
+            lines.append(["f\\*" if method == BEFORE else method, *shown])
+    return lines
+
+
+def _table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    return "\n".join(f"| {' | '.join(line)} |" for line in [header, ["---"] * len(header), *lines])
+
+
+def main(folder: Path) -> None:
+    with (folder / "results.csv").open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["task"] == "1:1"]
+    target = folder / "README.md"
+    target.write_text(page(folder.name, rows))
+    print(f"{target} is written")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,126 @@
+"""The person as galleries are searched for them: names, templates under f*, and a look at photographs."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from PIL import Image
+
+from damnatio.erasure.embedder import Embedder, units_of
+from damnatio.erasure.people import FacesOf, Person, read_people
+from damnatio.erasure.record import Record
+from damnatio.erasure.request import Request
+from damnatio.erasure.verifying import LINKED
+from damnatio.faces.base import Images, UnreadableError
+from damnatio.faces.decoding import decode
+from damnatio.galleries.items import Sought, Units
+from damnatio.methods.strangers import COSINE, mean_direction
+from damnatio.models.card import Card
+from damnatio.models.gate import ungated
+from damnatio.models.importing import import_model
+from damnatio.recipe.files import model_settings
+from damnatio.recipe.schema import CaptureSettings
+from damnatio.support.errors import DamnatioError
+
+
+@dataclass
+class Looked:
+    """f* of photographs, and how many of them were no aligned faces."""
+
+    embedder: Embedder
+    photographs: int = 0
+    unfit: int = 0
+    """not square: they show more than one aligned face, or it is not aligned"""
+    unreadable: int = 0
+
+    def __call__(self, content: bytes) -> Units:
+        """The unit vector of an aligned face, [1, d]; [0, d] if the photograph is none."""
+        self.photographs += 1
+        card = self.embedder.card
+        nobody = np.empty((0, card.dim), np.float32)
+        try:
+            image = decode(content)
+        except UnreadableError:
+            self.unreadable += 1
+            return nobody
+        if image.shape[0] != image.shape[1]:
+            self.unfit += 1
+            return nobody
+        raw = self.embedder.raw(np.array(_fitted(image, card)[None]))
+        length = float(np.linalg.norm(raw))
+        return np.asarray(raw / length, dtype=np.float32) if np.isfinite(length) and length else nobody
+
+    def notes(self) -> list[str]:
+        found = []
+        if self.unfit:
+            found.append(
+                f"{self.unfit} of {self.photographs} photographs are no aligned faces (not square): they were compared "
+                "by name only. Look at them yourself."
+            )
+        if self.unreadable:
+            found.append(f"{self.unreadable} of {self.photographs} photographs could not be read as images.")
+        return found
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The people of a request."""
+
+    people: list[Person]
+    faces: FacesOf
+    names: list[str]
+    level: float
+    """the score from which on two photographs are linked"""
+    likeness: float
+    """the lowest score at which a row is a candidate"""
+    old: Embedder
+    looked: Looked = field(repr=False)
+
+    @property
+    def sought(self) -> Sought:
+        means = [mean_direction(person.units) for person in self.people if len(person.units)]
+        templates = np.stack(means).astype(np.float32) if means else None
+        return Sought(names=self.names, templates=templates, threshold=self.likeness, faces=self.looked)
+
+
+def wanted(request: Request, record: Record) -> Wanted:
+    """The people, from the same photographs as the alteration; images that seem to show somebody else are left out."""
+    own = [override for override in request.overrides if override.startswith(("model.", "plugins="))]
+    model, card = import_model(model_settings(request.model, own))
+    embedder = Embedder.of(ungated(model)[0], card)
+    assert request.people is not None
+    assert request.case is not None
+    faces = FacesOf(request.people, card.size, request.resize)
+    suspects = {image for line in record.people for image in line.suspects}
+    people = [_without(person, suspects) for person in read_people(faces, embedder, CaptureSettings())]
+    level = min(record.level if record.level is not None else (card.scores or COSINE).level(LINKED), 1.0)
+    begins = [line.begins for line in record.people if line.begins is not None]
+    likeness = request.case.likeness if request.case.likeness is not None else min([level, *begins])
+    names = list(dict.fromkeys([*(person.name for person in people), *request.case.aliases]))
+    need_no_name(request.case.id, names)
+    return Wanted(people, faces, names, level, likeness, embedder, Looked(embedder))
+
+
+def need_no_name(case: str, names: list[str]) -> None:
+    """Refuse a case that is called after the person: the record holds the case, and no name."""
+    if any(name.casefold() in case.casefold() for name in names if name):
+        raise DamnatioError(f"--case {case} holds a name of the person: take the number of your register instead.")
+
+
+def photographs_of(wanted: Wanted, embedder: Embedder, person: Person) -> Units:
+    """f of the kept photographs of a person, as another model sees them."""
+    pixels = wanted.faces.photographs(person.name, person.kept)
+    return units_of(embedder.raw(pixels), lambda place: person.kept[place]).astype(np.float32)
+
+
+def _without(person: Person, suspects: set[str]) -> Person:
+    places = [place for place in person.places if person.images[place] not in suspects]
+    return Person(
+        person.name, person.images, person.instances, np.array(places, np.int64), person.every, person.left_out
+    )
+
+
+def _fitted(image: "np.typing.NDArray[np.uint8]", card: Card) -> Images:
+    if image.shape[0] == card.size:
+        return image
+    way = Image.Resampling.BOX if image.shape[0] > card.size else Image.Resampling.BICUBIC
+    return np.asarray(Image.fromarray(image).resize((card.size, card.size), way))

@@ -1,0 +1,178 @@
+"""The content of a record, from a plan and the journal of its purge."""
+
+import hashlib
+import platform
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from damnatio import __version__
+from damnatio.erasure.planning.plan import Plan, PlannedStore
+from damnatio.erasure.proving import statement as said
+from damnatio.erasure.proving.items import erased_items
+from damnatio.erasure.proving.masking import masked
+from damnatio.erasure.purging.journal import Journal, now
+from damnatio.galleries.items import Census
+from damnatio.galleries.scanning.verdicts import ClassScan, Scan, Verdict, worst
+from damnatio.galleries.searching import SearchesCompared
+from damnatio.support.files import digest_of
+
+TOOLS = ("cryptography", "numpy", "torch")
+COPIES = "Backups, replicas, archived logs, snapshots and unlinked blocks of the disk were not looked at."
+RECIPIENTS = "Recipients to whom templates or photographs were passed on hold their own copies."
+
+
+def build(
+    plan: Plan, journal: Journal, plan_file: Path, key: bytes, signer: said.Signer, number: int, previous: str
+) -> said.Statement:
+    """The statement. Free text passes through `masked`; the rest are numbers, hashes and fixed words."""
+    begun = journal.entries[0]
+    stores = [_store(plan, one, journal) for one in plan.stores]
+    verdict = worst([store.verdict for store in stores])
+    items = erased_items(plan, begun["deleted"], key)
+    predicate = said.Predicate(
+        case=plan.case,
+        number=number,
+        previous=previous,
+        dates=said.Dates(
+            received=plan.received,
+            deadline=plan.deadline,
+            planned=plan.made,
+            begun=begun["at"],
+            deleted=max((entry["at"] for entry in journal.entries if entry["what"] == "deleted"), default=begun["at"]),
+            signed=now(),
+        ),
+        tools=_tools(),
+        signer=signer,
+        verdict=verdict,
+        verdict_sentence=sentence(len(items), stores, verdict),
+        model=said.Model(
+            method=plan.method, people=plan.people, complete=plan.complete, level=plan.level, rates=plan.rates
+        ),
+        enrolled_again=plan.enrolled,
+        decisions={
+            "found": len(plan.items),
+            "candidates": len(plan.of_standing("candidate")),
+            "accepted": len(begun["accepted"]),
+            "rejected": len(begun["rejected"]),
+            "deleted": len(items),
+        },
+        items=items,
+        item_key=hashlib.sha256(key).hexdigest(),
+        stores=stores,
+        not_reached=[COPIES, RECIPIENTS],
+        remains=masked([*plan.remains, *_kept(plan, begun)], plan.names),
+        recipients=masked(plan.recipients, plan.names),
+        fingerprints=str(begun["fingerprints_until"]) if journal.find("fingerprints") else "",
+    )
+    return said.Statement(subject=_subjects(plan, plan_file), predicate=predicate)
+
+
+def sentence(count: int, stores: list[said.ErasedStore], verdict: Verdict) -> str:
+    """The verdict in one sentence."""
+    where = f"{count} item{'' if count == 1 else 's'} from {len(stores)} store{'' if len(stores) == 1 else 's'}"
+    bad = [str(store.number) for store in stores if store.verdict == verdict]
+    which = f"store {' and '.join(bad)}"
+    ends = {
+        "GONE": "and no fragment of them was found afterwards in any file that was read",
+        "BLIND": f"and no fragment was found afterwards, but files of {which} are written so that the scan sees nobody",
+        "UNREACHED": f"but files of {which} could not be read, so nothing can be said of them",
+        "RESIDUE": f"but fragments of them are still in files of {which}",
+    }
+    touched = "" if all(store.neighbours.untouched for store in stores) else "; rows of others changed meanwhile"
+    return f"{verdict}: the purge deleted {where}, {ends[verdict]}{touched}."
+
+
+def _store(plan: Plan, one: PlannedStore, journal: Journal) -> said.ErasedStore:
+    baseline, deleted, after = (journal.find(what, one.number) for what in ("baseline", "deleted", "after"))
+    assert baseline is not None
+    assert deleted is not None
+    assert after is not None
+    scans = [Scan.model_validate(entry["scan"]) for entry in (baseline, after)]
+    counts = [Census.model_validate(entry["census"]) for entry in (baseline, after)]
+    items = int((journal.find("deleting", one.number) or {"items": 0})["items"])
+    commands = [said.Command(command=f"delete {items} items", seconds=deleted["seconds"], at=deleted["at"])]
+    for step in journal.all("step", one.number):
+        command = masked(step["command"], plan.names)
+        commands.append(said.Command(command=command, seconds=step["seconds"], at=step["at"]))
+    return said.ErasedStore(
+        number=one.number,
+        kind=one.kind,
+        address=masked(one.address, plan.names),
+        versions=masked(baseline["versions"], plan.names),
+        items=items,
+        verdict=scans[1].verdict,
+        commands=commands,
+        classes=_classes(scans[0], scans[1], plan),
+        neighbours=said.Neighbours(
+            rows_before=sum(counts[0].rows.values()),
+            rows_after=sum(counts[1].rows.values()),
+            deleted=counts[0].matched_rows - counts[1].matched_rows,
+            others_before=counts[0].others,
+            others_after=counts[1].others,
+            searches=SearchesCompared.model_validate(after["searches"]),
+        ),
+        unreached=masked(baseline["unreached"], plan.names),
+        notes=masked(one.notes, plan.names),
+    )
+
+
+def _classes(before: Scan, after: Scan, plan: Plan) -> list[said.ScannedClass]:
+    then: dict[str, ClassScan] = {one.name: one for one in before.classes}
+    return [
+        said.ScannedClass(
+            name=masked(one.name, plan.names),
+            verdict=one.verdict,
+            files=one.files,
+            bytes=one.bytes,
+            fragments=one.fragments,
+            found_before=then[one.name].found if one.name in then else 0,
+            found_after=one.found,
+            control_fragments=one.control_fragments,
+            control_found=one.control_found,
+            encodings_before=then[one.name].encodings if one.name in then else {},
+            encodings_after=one.encodings,
+            reason=masked(one.reason, plan.names),
+        )
+        for one in after.classes
+    ]
+
+
+def _kept(plan: Plan, begun: dict[str, Any]) -> list[str]:
+    """What the plan listed and the purge left, without paths, which may hold names."""
+    found = []
+    if plan.method == "GS":
+        found.append("The altered model holds a suppression template of each person: it is personal data.")
+    found.append("The plan and the photographs of the request are the operator's working papers.")
+    runs = sum("a run of damnatio" in left.what for left in plan.leftovers)
+    if runs:
+        found.append(f"{runs} run{'' if runs == 1 else 's'} of damnatio with the person, listed in the plan.")
+    if begun["rejected"]:
+        count = len(begun["rejected"])
+        found.append(
+            f"Rejected by the operator, and left where {'it is' if count == 1 else 'they are'}: {count} found."
+        )
+    return found
+
+
+def _subjects(plan: Plan, plan_file: Path) -> list[said.Subject]:
+    found = [said.Subject(name=said.BEFORE, digest={"sha256": plan.model.sha256})]
+    for place, file in enumerate(plan.files, 1):
+        name = said.AFTER if place == 1 else f"{said.AFTER}, file {place}"
+        found.append(said.Subject(name=name, digest={"sha256": file.sha256}))
+    return [*found, said.Subject(name=said.PLAN, digest={"sha256": digest_of(plan_file)})]
+
+
+def _tools() -> dict[str, str]:
+    found = {
+        "damnatio": __version__,
+        "python": platform.python_version(),
+        "system": f"{sys.platform} {platform.machine()}",
+    }
+    for name in TOOLS:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,87 @@
+"""Two pages from a record: the data-protection officer's and the auditor's, as HTML and, where Chromium is, as PDF."""
+
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader
+
+from damnatio.erasure.planning.plan import Share
+from damnatio.erasure.proving.statement import ErasedItem, Predicate, read_record
+from damnatio.support.files import atomic_file, write_atomically
+
+PAGES = ("officer", "auditor")
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+SECONDS = 60
+HOW = {"name": "by name", "similarity": "by similarity", "attached": "attached to another", "orphan": "orphaned"}
+
+
+def write_pages(record: Path, folder: Path) -> list[Path]:
+    """officer.html and auditor.html, from nothing but the record; and their PDFs if a browser is installed. Without
+    one, print the pages from any browser."""
+    read = read_record(record)
+    pages = Environment(loader=PackageLoader("damnatio", "erasure"), autoescape=True)
+    pages.filters.update(share=_share, mb=_size, how=HOW.get, number=lambda value: f"{value:,}", moment=_moment)
+    folder.mkdir(parents=True, exist_ok=True)
+    found = []
+    for name in PAGES:
+        path = folder / f"{name}.html"
+        template = pages.get_template(f"proving/{name}.html")
+        p = read.statement.predicate
+        write_atomically(
+            path,
+            template.render(p=p, statement=read.statement, read=read, kinds=_kinds(p.items), unreached=_unreached(p)),
+        )
+        found += [path, *print_page(path)]
+    return found
+
+
+def print_page(page: Path) -> list[Path]:
+    """The page as PDF; nothing if there is no browser, or it fails: the HTML is what counts."""
+    browser = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+    if browser is None:
+        return []
+    target = page.with_suffix(".pdf")
+    with tempfile.TemporaryDirectory() as profile, atomic_file(target) as temporary:
+        words = [browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={profile}"]
+        words += ["--no-pdf-header-footer", f"--print-to-pdf={temporary.resolve()}", page.resolve().as_uri()]
+        try:
+            subprocess.run(words, capture_output=True, check=True, timeout=SECONDS)
+        except (OSError, subprocess.SubprocessError):
+            temporary.write_bytes(b"")
+        failed = not temporary.exists() or not temporary.stat().st_size
+        if failed:
+            temporary.write_bytes(b"")
+    if failed:
+        target.unlink()
+        return []
+    return [target]
+
+
+def _kinds(items: list[ErasedItem]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for item in items:
+        found[item.kind] = found.get(item.kind, 0) + 1
+    return found
+
+
+def _unreached(predicate: Predicate) -> dict[str, list[int]]:
+    """What stores cannot reach, each sentence once, with the numbers of the stores."""
+    found: dict[str, list[int]] = {}
+    for store in predicate.stores:
+        for words in store.unreached:
+            found.setdefault(words, []).append(store.number)
+    return found
+
+
+def _moment(time: str) -> str:
+    return f"{time[:10]} {time[11:16]} UTC"
+
+
+def _share(share: Share) -> str:
+    return f"{share.count:,} of {share.of:,} ({100 * share.low:.1f} to {100 * share.high:.1f} %)"
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e6:,.2f} MB"

@@ -1,0 +1,92 @@
+"""A scan of the files of stores by fingerprints, with a control: rows that are in the store today must be seen."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from damnatio.erasure.proving.fingerprints import Fingerprints, PrintMatcher, pieces_of, prints_of
+from damnatio.galleries.base import Store
+from damnatio.galleries.items import FileClass, Frozen, Key
+from damnatio.galleries.picking import sample
+from damnatio.galleries.scanning.decimals import Decimals
+from damnatio.galleries.scanning.fragments import fragments_of
+from damnatio.galleries.scanning.matching import Seen
+from damnatio.galleries.scanning.needles import Needles
+from damnatio.galleries.scanning.needles import pieces_of as pieces_of_photograph
+from damnatio.galleries.scanning.scan import CONTROLS
+from damnatio.galleries.scanning.streams import CHUNK, Stream
+from damnatio.galleries.scanning.verdicts import Verdict
+
+Prints = NDArray[np.uint8]
+
+
+class Rescanned(Frozen):
+    """One class of files."""
+
+    name: str
+    verdict: Verdict
+    found: int
+    fingerprints: int
+    control_found: int
+    control: int
+
+
+def rescan(store: Store, prints: Fingerprints, number: int) -> list[Rescanned]:
+    """Look for the deleted rows of a store in its files."""
+    staying = prints_of(pieces_of(_control(store)), prints.key)
+    return [_class(one, prints.stores[number], staying, prints.key) for one in store.file_classes()]
+
+
+def _control(store: Store) -> Needles:
+    """Rows that are in the store: their vectors, or pieces of their photographs if there are no vectors."""
+    vectors = list(sample(store, (), CONTROLS).values())
+    pieces: list[bytes] = []
+    for place in store.places() if not vectors else []:
+        for block in store.blocks(place.name):
+            for id in block.ids:
+                picture = store.photograph(Key(place.name, id)) if len(pieces) < CONTROLS else None
+                pieces += pieces_of_photograph(picture) if picture else []
+    return Needles(vectors, contents=pieces)
+
+
+def _chunks(path: Path) -> Iterator[bytes]:
+    with path.open("rb", buffering=0) as file:
+        while chunk := file.read(CHUNK):
+            yield chunk
+
+
+def _class(one: FileClass, wanted: Prints, staying: Prints, key: bytes) -> Rescanned:
+    seen = np.zeros(len(wanted) + len(staying), bool)
+    matcher = PrintMatcher(np.concatenate([wanted, staying]), key)
+    decimals, scanned, unreadable = Decimals(fragments_of(Needles(), Needles())), 0, bool(one.unreached)
+
+    def report(found: Seen, begins: int) -> None:
+        seen[found.fragments] = True
+
+    for path in one.files:
+        try:
+            for content in [_chunks(path), *([one.opened(path)] if one.opened is not None else [])]:
+                stream = Stream(matcher, decimals, report)
+                for chunk in content:
+                    stream.feed(chunk)
+                    scanned += len(chunk)
+                stream.end()
+        except FileNotFoundError:
+            continue
+        except OSError:
+            unreadable = True
+    found, control = int(seen[: len(wanted)].sum()), int(seen[len(wanted) :].sum())
+    return Rescanned(
+        name=one.name, verdict=_judged(found, control, scanned, unreadable), found=found, fingerprints=len(wanted),
+        control_found=control, control=len(staying),
+    )  # fmt: skip
+
+
+def _judged(found: int, control: int, scanned: int, unreadable: bool) -> Verdict:
+    if found:
+        return "RESIDUE"
+    if unreadable:
+        return "UNREACHED"
+    return "GONE" if control or not scanned else "BLIND"

@@ -1,0 +1,45 @@
+"""Everybody else: the results of searches before the delete, kept on the disk, and compared after it."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from damnatio.galleries.base import Store
+from damnatio.galleries.items import Key, Vectors
+from damnatio.galleries.picking import sample, vectors_of
+from damnatio.galleries.searching import SearchesCompared, compared, searches_without
+from damnatio.support.files import write_atomically
+
+SEARCHES = 1_000
+
+
+def keep_searches(store: Store, keys: Sequence[Key], path: Path) -> int:
+    """Search with the vectors of some rows that stay, and keep which rows were found. Returns how many searches."""
+    rows = {key: vector for key, vector in sample(store, keys, SEARCHES).items() if _searchable(store, key)}
+    found = _searched(store, rows, keys)
+    write_atomically(path, json.dumps([[list(key), [list(hit) for hit in found[key]]] for key in rows]))
+    path.chmod(0o600)
+    return len(rows)
+
+
+def compare_searches(store: Store, keys: Sequence[Key], path: Path) -> SearchesCompared:
+    """The same searches again."""
+    before = {Key(*key): [Key(*hit) for hit in hits] for key, hits in json.loads(path.read_text())}
+    rows = vectors_of(store, before)
+    after = _searched(store, rows, keys)
+    return compared(list(before.values()), [after.get(key, []) for key in before])
+
+
+def _searched(store: Store, rows: dict[Key, Vectors], keys: Sequence[Key]) -> dict[Key, list[Key]]:
+    found: dict[Key, list[Key]] = {}
+    for dim in {vector.shape[-1] for vector in rows.values()}:
+        some = [key for key, vector in rows.items() if vector.shape[-1] == dim]
+        queries = np.stack([rows[key] for key in some]).astype(np.float32)
+        found |= dict(zip(some, searches_without(store, queries, keys), strict=True))
+    return found
+
+
+def _searchable(store: Store, key: Key) -> bool:
+    return any(place.name == key.place and place.searched for place in store.places())

@@ -1,0 +1,272 @@
+"""The purge of a plan. Every store is checked before anything is deleted anywhere; then, for each store in turn:
+
+baseline   counts, hashes and searches of everybody else; what to look for; the fragments that are there
+delete     one transaction
+steps      what the store needs until no byte is left: compaction, rolled logs
+after      the same counts, hashes and searches again, and the scan of all files
+
+and in the end the record is signed. The journal says what is done. What a killed purge needs to go on lies in
+OUT/purge: it is personal data, and is removed when the record is signed.
+"""
+
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from damnatio.erasure.planning.choosing import Decisions, decide
+from damnatio.erasure.planning.plan import Plan, PlannedStore, read_plan
+from damnatio.erasure.planning.showing import indented
+from damnatio.erasure.proving.keys import public_holder_key, signing_key, usual_place
+from damnatio.erasure.proving.pages import PAGES, write_pages
+from damnatio.erasure.proving.signing import RECORD, sign_record
+from damnatio.erasure.proving.statement import read_record
+from damnatio.erasure.purging import checks
+from damnatio.erasure.purging.journal import DELETING, NAME, Journal
+from damnatio.erasure.purging.neighbours import compare_searches, keep_searches
+from damnatio.galleries.base import Store
+from damnatio.galleries.items import Key
+from damnatio.galleries.opening import open_store
+from damnatio.galleries.scanning.needles import Needles
+from damnatio.galleries.scanning.scan import needles_of, scan_store
+from damnatio.galleries.scanning.verdicts import Scan, Verdict
+from damnatio.support.errors import DamnatioError
+from damnatio.support.files import digest_of
+from damnatio.support.locks import Lock
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+Say = Callable[[str], None]
+WORK = "purge"
+
+
+@dataclass(frozen=True)
+class Words:
+    """What the person at the keyboard said."""
+
+    plan: Path
+    confirm: int
+    accept: Sequence[str] = ()
+    reject: Sequence[str] = ()
+    galleries: Sequence[str] = ()
+    key: Path | None = None
+    holder: Path | None = None
+    """the public key for fingerprints; None: none are kept"""
+    days: int = 365
+
+
+@dataclass(frozen=True)
+class Purged:
+    record: Path
+    verdict: Verdict
+
+
+@dataclass
+class _Purge:
+    """A purge under way."""
+
+    plan: Plan
+    folder: Path
+    journal: Journal
+    decisions: Decisions
+    say: Say
+    stores: dict[int, Store] = field(default_factory=dict)
+
+    @property
+    def work(self) -> Path:
+        return self.folder / WORK
+
+    def clear(self) -> None:
+        """Forget a purge that has deleted nothing."""
+        self.journal.path.unlink(missing_ok=True)
+        self.journal.entries.clear()
+        shutil.rmtree(self.work, ignore_errors=True)
+
+    def keys(self, number: int) -> list[Key]:
+        """The rows that are deleted from a store."""
+        gone = set(self.decisions.deleted)
+        return [one.item.key for one in self.plan.items if one.store == number and one.number in gone]
+
+    def needles(self, number: int) -> Needles:
+        """What to look for in a store: its own rows, or those of the others if it held none."""
+        read = {one.number: Needles.read(self.work / f"needles-{one.number}.npz") for one in self.plan.stores}
+        own = read[number]
+        if own.vectors or own.contents or own.codes:
+            return own
+        return Needles(
+            [vector for one in read.values() for vector in one.vectors],
+            contents=[piece for one in read.values() for piece in one.contents],
+        )
+
+
+def purge(words: Words, say: Say = print) -> Purged:
+    """Carry out a plan, or go on with it; what cannot be done is refused before anything is deleted."""
+    key = signing_key(words.key)
+    plan = read_plan(words.plan, key)
+    folder = words.plan.resolve().parent
+    if (folder / RECORD).exists() and not (folder / WORK).exists():
+        return _done_before(folder / RECORD, say)
+    decisions = decide(plan, words.accept, words.reject, words.confirm)
+    if words.holder is not None:
+        public_holder_key(words.holder)
+    lock = Lock(folder / ".locks" / WORK)
+    if (other := lock.try_to_take()) is not None:
+        raise DamnatioError(f"Another purge of this plan is at work: {other}. Wait for it.")
+    journal = Journal(folder / NAME)
+    work = _Purge(plan, folder, journal, decisions, say)
+    try:
+        _begin(work, words)
+        with ExitStack() as stack:
+            where = checks.addresses([(one.kind, one.address) for one in plan.stores], words.galleries)
+            for one, address in zip(plan.stores, where, strict=True):
+                work.stores[one.number] = stack.enter_context(open_store(address, write=True))
+            _check(work)
+            for one in plan.stores:
+                _keep_needles(work, one)
+            for one in plan.stores:
+                _baseline(work, one)
+            for one in plan.stores:
+                _delete(work, one)
+                _after(work, one)
+        return _finish(work, words, key)
+    except DamnatioError as error:
+        if journal.has_deleted:
+            raise DamnatioError(
+                f"{error} The purge is half done: end the cause, and give the same command again."
+            ) from error
+        work.clear()
+        raise
+    finally:
+        lock.release()
+        shutil.rmtree(folder / ".locks", ignore_errors=True)
+
+
+def _done_before(path: Path, say: Say) -> Purged:
+    statement = read_record(path).statement
+    say(f"This plan was carried out on {statement.predicate.dates.signed}: {path}")
+    if not all((path.parent / f"{name}.html").exists() for name in PAGES):
+        write_pages(path, path.parent)
+    say(statement.predicate.verdict_sentence)
+    return Purged(path, statement.predicate.verdict)
+
+
+def _begin(work: _Purge, words: Words) -> None:
+    """Journal first: what is about to be done, and by whose decisions. A purge that goes on must say the same."""
+    said: dict[str, Any] = {
+        "accepted": work.decisions.accepted,
+        "rejected": work.decisions.rejected,
+        "deleted": work.decisions.deleted,
+    }
+    begun = work.journal.find("begin")
+    if begun is None or not work.journal.has_deleted:  # whatever was begun may begin anew, with other words
+        work.clear()
+        checks.need_same_model(work.plan, work.folder)
+        work.work.mkdir(exist_ok=True, mode=0o700)
+        until = datetime.now(UTC) + timedelta(days=words.days)
+        content = {"case": work.plan.case, "fingerprints_until": until.date().isoformat(), **said}
+        work.journal.write("begin", plan=digest_of(words.plan), **content)
+        return
+    if begun["plan"] != digest_of(words.plan):
+        raise DamnatioError(f"{work.journal.path} belongs to another plan: move it away, or use its own plan.")
+    if any(begun[name] != value for name, value in said.items()):
+        raise DamnatioError(
+            f"This purge began with {len(begun['deleted'])} items, accepted {_list(begun['accepted'])} and rejected "
+            f"{_list(begun['rejected'])}: go on with the same words."
+        )
+    work.say(f"Going on with the purge that began at {begun['at']}")
+
+
+def _list(numbers: Sequence[int]) -> str:
+    return ",".join(map(str, numbers)) or "none"
+
+
+def _check(work: _Purge) -> None:
+    """Drift and room, for all stores before the first delete. A store that is deleted from already cannot be compared
+    with the plan: its baseline is what counts."""
+    for one in work.plan.stores:
+        if work.journal.find(DELETING, one.number) is None:
+            everything = [item.item.key for item in work.plan.items if item.store == one.number]
+            checks.need_no_drift(work.stores[one.number], one, everything)
+    if not work.journal.has_deleted:
+        checks.need_room(list(work.stores.values()))
+
+
+def _keep_needles(work: _Purge, one: PlannedStore) -> None:
+    if not work.journal.has_deleted:
+        needles_of(work.stores[one.number], work.keys(one.number)).write(work.work / f"needles-{one.number}.npz")
+
+
+def _baseline(work: _Purge, one: PlannedStore) -> None:
+    if work.journal.find("baseline", one.number):
+        return
+    store, keys = work.stores[one.number], work.keys(one.number)
+    work.say(f"Before: store {one.number}  {one.address}")
+    searches = keep_searches(store, keys, work.work / f"searches-{one.number}.json")
+    scan = _scan(store, work.needles(one.number), keys)
+    census = store.census(keys)
+    work.journal.write(
+        "baseline", one.number, census=census.model_dump(), scan=scan.model_dump(mode="json"), searches=searches,
+        versions=store.versions, unreached=store.unreached(),
+    )  # fmt: skip
+
+
+def _delete(work: _Purge, one: PlannedStore) -> None:
+    store, keys, journal = work.stores[one.number], work.keys(one.number), work.journal
+    if journal.find(DELETING, one.number) is None:
+        journal.write(DELETING, one.number, items=len(keys))
+    if journal.find("deleted", one.number) is None:
+        started = time.monotonic()
+        rows = store.delete(keys)
+        journal.write("deleted", one.number, rows=rows, seconds=time.monotonic() - started)
+        work.say(f"Deleted: {len(keys)} items from store {one.number}")
+    for step in store.steps():
+        if journal.find("step", one.number, name=step.name) is None:
+            started = time.monotonic()
+            step.run()
+            journal.write("step", one.number, name=step.name, command=step.command, seconds=time.monotonic() - started)
+            work.say(f"  ran: {indented(step.command)}")
+
+
+def _after(work: _Purge, one: PlannedStore) -> None:
+    if work.journal.find("after", one.number):
+        return
+    store, keys = work.stores[one.number], work.keys(one.number)
+    scan = _scan(store, work.needles(one.number), keys)
+    census = store.census(keys)
+    searches = compare_searches(store, keys, work.work / f"searches-{one.number}.json")
+    work.journal.write(
+        "after", one.number, census=census.model_dump(), scan=scan.model_dump(mode="json"),
+        searches=searches.model_dump(),
+    )  # fmt: skip
+    work.say(f"  scan: {scan.verdict}" + "".join(f"\n    {where}" for each in scan.classes for where in each.where))
+
+
+def _scan(store: Store, needles: Needles, keys: Sequence[Key]) -> Scan:
+    if not (needles.vectors or needles.contents or needles.codes):  # nothing was found anywhere: no bytes to look for
+        return Scan(verdict="GONE", classes=[], seconds=0.0)
+    return scan_store(store, needles, keys)
+
+
+def _finish(work: _Purge, words: Words, key: "Ed25519PrivateKey") -> Purged:
+    """Sign, write the pages, and remove what was only needed to go on."""
+    path = work.folder / RECORD
+    if words.holder is not None:
+        from damnatio.erasure.proving.fingerprints import write_fingerprints
+
+        until = str(work.journal.entries[0]["fingerprints_until"])
+        needles = {one.number: work.needles(one.number) for one in work.plan.stores}
+        if work.journal.find("fingerprints") is None:
+            write_fingerprints(work.folder, work.plan.case, until, needles, public_holder_key(words.holder))
+            work.journal.write("fingerprints")
+    statement = sign_record(work.plan, work.journal, words.plan, key, words.key or usual_place())
+    shutil.rmtree(work.work)
+    for page in write_pages(path, work.folder):
+        work.say(f"Page: {page}")
+    work.say(f"Record: {path}")
+    work.say(statement.predicate.verdict_sentence)
+    return Purged(path, statement.predicate.verdict)

@@ -1,0 +1,141 @@
+"""The plan: who is found where and how, and that nothing is touched."""
+
+import json
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from damnatio import erase
+from damnatio.cli.main import main
+from damnatio.erasure.planning.leftovers import runs_with
+from damnatio.erasure.planning.plan import Plan, read_plan
+from damnatio.erasure.proving.keys import signing_key
+from damnatio.erasure.request import Case
+from damnatio.support.errors import DamnatioError
+from damnatio.support.tables import Table
+from tests.erasure.cases import ALIAS, MEMBERS, OWN, PERSON, World, embedded, write_gallery
+from tests.erasure.world import DIM, pattern, photograph
+
+
+def plan_of(world: World) -> Plan:
+    return read_plan(world.plan, signing_key(world.key))
+
+
+def test_the_person_is_found_by_name_and_as_a_candidate_under_another_name(world: World) -> None:
+    plan = plan_of(world)
+    found = [(one.number, one.standing, one.item.how, one.item.name) for one in plan.items]
+    assert found == [(n, "sure", "name", PERSON) for n in range(1, OWN + 1)] + [
+        (OWN + 1, "candidate", "similarity", ALIAS)
+    ]
+    assert all(one.item.score is not None and one.item.score >= plan.likeness for one in plan.items)
+    (store,) = plan.stores
+    assert (store.kind, store.census.matched_rows, store.census.rows) == ("npz", OWN + 1, {"rows": MEMBERS + OWN + 3})
+    assert store.steps
+    assert store.unreached
+    assert {left.path.split(",")[0] for left in plan.leftovers} >= {str(world.people), str(world.plan)}
+
+
+def test_a_plan_deletes_nothing(world: World) -> None:
+    before = world.gallery.read_bytes()
+    write_gallery(world)
+    with np.load(world.gallery) as again:
+        expected = again["embeddings"]
+    world.gallery.write_bytes(before)
+    with np.load(world.gallery) as file:
+        np.testing.assert_allclose(file["embeddings"], expected, rtol=1e-5)
+    assert "Nothing was deleted" in (world.out / "plan.html").read_text()
+
+
+def test_the_page_holds_every_item_and_what_cannot_be_reached(world: World) -> None:
+    page = (world.out / "plan.html").read_text()
+    for one in plan_of(world).items:
+        assert one.item.id in page
+    assert "Backups" in page
+    assert "damnatio purge plan.json --accept ... --reject ... --confirm N" in page
+
+
+def test_a_new_enrolment_finds_nobody_under_the_altered_model(world: World) -> None:
+    (row,) = plan_of(world).enrolled
+    assert (row.store, row.kind, row.among) == (1, "npz", MEMBERS + 2)
+    assert (row.before.count, row.before.of) == (4, 4)
+    assert row.after.count == 0
+    assert row.survivor.count == 0
+    assert row.before.low < 1.0 <= row.before.high
+
+
+def test_a_person_under_another_name_is_no_stranger(world: World) -> None:
+    record = json.loads((world.out / "erasure.json").read_text())
+    assert any(f"gallery/{ALIAS} seems to be {PERSON}" in words for words in record["warnings"])
+    assert record["complete"]
+
+
+def test_other_names_are_looked_for_whatever_their_spelling(world: World) -> None:
+    images = [photograph(pattern(300 + i), 70_000 + i) for i in range(MEMBERS)] + [photograph(pattern(0), 1)] * 2
+    names = [f"member{i}" for i in range(MEMBERS)] + ["Ann Lee", "ann_lee"]
+    np.savez(world.gallery, embeddings=embedded(world.model, images), names=np.array(names))
+    out = world.root / "again"
+    case = Case(id="5", key=world.key, aliases=["Ann Lee"], received=date(2026, 1, 31))
+    erase(world.model, world.people, out=out, gallery=[world.gallery], case=case, overrides=["threads=1"])
+    plan = read_plan(out / "plan.json", signing_key(world.key))
+    assert [(one.standing, one.item.name, one.item.flags) for one in plan.items] == [
+        ("sure", "Ann Lee", ()),
+        ("candidate", "ann_lee", ("spelling",)),
+    ]
+    assert plan.deadline == "2026-03-02"
+
+
+def test_a_gallery_of_another_model_is_compared_by_name_only(world: World) -> None:
+    np.savez(world.gallery, embeddings=np.eye(3, DIM // 2, dtype=np.float32), names=np.array([PERSON, "a", "b"]))
+    out = world.root / "again"
+    erase(world.model, world.people, out=out, gallery=world.gallery, case=Case("5", key=world.key), say=print)
+    plan = read_plan(out / "plan.json", signing_key(world.key))
+    assert [one.item.name for one in plan.items] == [PERSON]
+    assert "compared by name only" in plan.stores[0].notes[0]
+    assert plan.enrolled[0].store == 0
+
+
+def test_runs_that_hold_the_person_are_listed(tmp_path: Path) -> None:
+    for name, people in (("one", ["Ann_Lee", "Bob"]), ("two", ["Bob"])):
+        stage = tmp_path / name / "1-faces" / "folder-0"
+        stage.mkdir(parents=True)
+        Table({"image": ["a"] * len(people), "identity": people}).write(stage / "faces.parquet")
+    assert list(runs_with(tmp_path, ["Ann Lee"])) == [(tmp_path / "one", "Ann_Lee")]
+
+
+@pytest.mark.parametrize(
+    ("case", "words"),
+    [
+        ({"id": "person000-a"}, "holds a name of the person"),
+        ({"id": "a/b"}, "at most 64 letters"),
+        ({"id": "5", "key": Path("/nowhere/key.pem")}, "There is no key /nowhere/key.pem: `damnatio keys` makes one"),
+        ({"id": "5", "photos": [Path("/nowhere")]}, "There is no folder of photographs /nowhere"),
+        ({"id": "5", "likeness": 1.5}, "it is a cosine above 0 and below 1"),
+        ({"id": "5", "received": date(2026, 2, 1), "deadline": date(2026, 1, 1)}, "is before 2026-02-01"),
+    ],
+)
+def test_cases_that_are_refused(world: World, case: dict[str, object], words: str) -> None:
+    out = world.root / "again"
+    with pytest.raises(DamnatioError, match=words):
+        erase(
+            world.model, world.people, out=out, gallery=world.gallery,
+            case=Case(**{"key": world.key, **case}),  # type: ignore[arg-type]
+        )  # fmt: skip
+    assert not out.exists()
+
+
+def test_words_of_a_case_without_one(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["erase", str(world.model), str(world.people), "--out", str(world.root / "x")]
+    assert main([*words, "--photos", "."]) == 2
+    assert "name the case as well, with --case ID" in capsys.readouterr().err
+    assert main([*words, "--case", "5"]) == 2
+    assert "needs somewhere to look" in capsys.readouterr().err
+    assert main([*words, "--case", "5", "--gallery", str(world.gallery), "--gallery", f"npz:{world.gallery}"]) == 2
+    assert "is named twice" in capsys.readouterr().err
+
+
+def test_a_key_that_others_can_read_is_refused(world: World) -> None:
+    world.key.chmod(0o644)
+    with pytest.raises(DamnatioError, match="Others than its owner can read the key"):
+        signing_key(world.key)
