@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 RUN := $(VENV)/bin
 SECONDS ?= 60
 
-.PHONY: demo test test-unit test-cli test-fast test-lowest test-insightface test-galleries fuzz test-processors check format results bench-frames bench-clusters bench-faces bench-eval bench-paper-eval bench-gate bench-peers contest contest-lfw bench-train rehearse plans test-slurm chaos clean
+.PHONY: demo test test-unit test-cli test-fast test-lowest test-insightface test-galleries fuzz test-processors check format results bench-frames bench-clusters bench-faces bench-eval bench-paper-eval bench-gate bench-scan bench-peers contest contest-lfw bench-train rehearse plans test-slurm chaos clean
 
 demo: $(READY)  ## the whole experiment on rendered faces: runs/demo/report/index.html
 	$(RUN)/damnatio demo
@@ -94,6 +94,9 @@ bench-paper-eval: $(READY)  ## the paper's protocol on random embeddings, at a t
 
 bench-gate: $(READY)  ## the cost of a gate beside a MobileFaceNet, from 1 person to 100,000
 	$(RUN)/python benchmarks/gate.py
+
+bench-scan: $(READY)  ## the scan of files for a person's vectors, beside ripgrep where it is installed
+	$(RUN)/python benchmarks/scanning.py
 
 bench-train: $(READY)  ## a step of the training loop beside the bare network; wants an idle machine of two cores
 	$(RUN)/python benchmarks/training.py

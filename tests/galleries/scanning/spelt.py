@@ -49,6 +49,7 @@ SPELT: dict[str, Callable[[Vectors], bytes]] = {
     "scientific": lambda v: " ".join(f"{x:.8e}" for x in v.ravel()).encode(),
     "capital E": lambda v: ";".join(f"{x:.9E}" for x in v.ravel()).encode(),
     "six decimals": lambda v: "\t".join(f"{x:.6f}" for x in v.ravel()).encode(),
+    "five decimals": lambda v: " ".join(f"{x:.5f}" for x in v.ravel()).encode(),
     "no leading zero": lambda v: ", ".join(f"{x:.9f}".replace("0.", ".", 1) for x in v.ravel()).encode(),
     "normalised again": lambda v: (v * np.float32(1 + 3e-6)).astype("<f4").tobytes(),
     "compressed npz": npz,

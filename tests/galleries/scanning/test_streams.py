@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from damnatio.galleries.scanning.containers import MAGICS
-from damnatio.galleries.scanning.decimals import Decimals, numbers
+from damnatio.galleries.scanning.decimals import Decimals, first_digits, number_places, numbers
 from damnatio.galleries.scanning.fragments import fragments_of
 from damnatio.galleries.scanning.matching import Matcher, Seen
 from damnatio.galleries.scanning.needles import Needles, pieces_of
@@ -176,12 +176,16 @@ def test_pieces_of_few_different_bytes_are_left_out() -> None:
 @given(st.lists(st.floats(-1e6, 1e6).filter(lambda x: x == 0 or abs(x) > 1e-30), min_size=1, max_size=30))
 def test_numbers_are_read_as_python_reads_them(values: list[float]) -> None:
     for form in ("{!r}", "{:.9e}", "{:.8f}"):
-        text = " | ".join(form.format(value) for value in values)
-        starts, read, steps = numbers(np.frombuffer(text.encode(), np.uint8))
-        expected = [float(form.format(value)) for value in values]
-        np.testing.assert_allclose(read, expected, rtol=1e-12, atol=0)
-        assert len(starts) == len(values)
+        spelt = [form.format(value) for value in values]
+        text = np.frombuffer(" | ".join(spelt).encode() + bytes(40), np.uint8)
+        places = number_places(text)
+        read, steps = numbers(text, places)
+        np.testing.assert_allclose(read, [float(one) for one in spelt], rtol=1e-12, atol=0)
         assert (steps > 0).all()
+        for one, digits in zip(spelt, first_digits(text, places).tolist(), strict=True):
+            said = one.lstrip("-").partition("e")[0].replace(".", "").lstrip("0")
+            usual = 1e-8 < abs(float(one)) < 1000 and len(said) >= 4
+            assert not usual or digits == int(said[:6].ljust(6, "0"))
 
 
 def test_what_both_share_is_looked_for_in_neither() -> None:
