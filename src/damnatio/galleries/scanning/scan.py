@@ -46,9 +46,10 @@ def scan_store(store: "Store", person: Needles, keys: Iterable[Key]) -> Scan:
     keys = list(keys)
     staying = _control(store, keys)
     scans, held = [], _Held(store, person, keys)
-    for one in store.file_classes():
-        planted = store.plant(one.name)
-        control = staying if planted is None else _needles(store, list(planted), [])
+    planted = {one.name: store.plant(one.name) for one in store.file_classes()}
+    for one in store.file_classes():  # asked again: a log may be rolled by what was written to it
+        own = planted.get(one.name)
+        control = staying if own is None else _needles(store, list(own), [])
         scans.append(scan_class(one, person, control, held))
     return Scan(verdict=worst([one.verdict for one in scans]), classes=scans, seconds=time.monotonic() - started)
 
