@@ -40,7 +40,7 @@ def _archives(folder: Path) -> list[bytes]:
     for save in (np.savez, np.savez_compressed):
         for arrays in ({"embeddings": ROWS, "names": np.array(NAMES)}, {"Ann": ROWS[0], "Bob": ROWS[1:]}):
             file = io.BytesIO()
-            save(file, **arrays)  # type: ignore[arg-type]
+            save(file, **arrays)
             found.append(file.getvalue())
     return found
 

@@ -203,16 +203,17 @@ class Chroma(Store):
         orphans = [file for one in self._orphan_folders() for file in files_in(one)]
         return [FileClass(IN_BASE, base), FileClass("index", index), FileClass("orphan folders", orphans)]
 
-    def plant(self, file_class: str) -> Vectors | None:
+    def plants(self) -> Mapping[str, Vectors]:
         """Only rows that were not moved to the index yet are in the SQLite file: it may hold nobody."""
-        if file_class != IN_BASE or not self.writes:
-            return None
+        if not self.writes:
+            return {}
+        self._let_go()
         ((width,),) = self._sql("SELECT dimension FROM collections WHERE name = ?", (self._collection,))
         made = np.random.default_rng().standard_normal((PLANTED, width or 0)).astype(np.float32)
         with closing(sqlite3.connect(self._path / BASE)) as base, base:
             base.execute(f"CREATE TABLE IF NOT EXISTS {CONTROL} (vector BLOB)")
             base.executemany(f"INSERT INTO {CONTROL} VALUES (?)", [(row.tobytes(),) for row in made])
-        return made
+        return {IN_BASE: made}
 
     def unreached(self) -> list[str]:
         return [UNLINKED, BACKUPS]

@@ -277,16 +277,8 @@ class Postgres(SqlStore):
         return sorted({size - 4 for table in may for size in self._sizes(table)})
 
     def file_classes(self) -> list[FileClass]:
-        """After a checkpoint: what is in memory only is no file yet. Rows of nobody are planted before the files are
-        listed, since the log may go on to a new file meanwhile."""
-        self._planted: dict[str, Vectors] = {}
-        plants = self.writes and not self._files.unreached
-        if plants and self._in_statistics:
-            self._planted[STATISTICS] = self._plant(analyze=True)
-        if self._catalog.is_superuser:
-            self.run("CHECKPOINT")
-        if plants:
-            self._planted[LOG] = self._plant(analyze=False)
+        if not self.writes:
+            self._checkpoint()
         files, catalog = self._files, self._catalog
         compressed = self._compressed
         vectors = {table.name: table.vector for table in self.layout.tables}
@@ -305,8 +297,19 @@ class Postgres(SqlStore):
         found.append(files.classed(ORPHANS, files.orphans(), compressed))
         return found
 
-    def plant(self, file_class: str) -> Vectors | None:
-        return self._planted.get(file_class)
+    def plants(self) -> Mapping[str, Vectors]:
+        """Statistics before a checkpoint, which brings them to their file; the log after it, which may remove files of
+        the log."""
+        if not self.writes or self._files.unreached:
+            return {}
+        found = {STATISTICS: self._plant(analyze=True)} if self._in_statistics else {}
+        self._checkpoint()
+        return {**found, LOG: self._plant(analyze=False)}
+
+    def _checkpoint(self) -> None:
+        """What is in memory only is in no file yet."""
+        if self._catalog.is_superuser:
+            self.run("CHECKPOINT")
 
     def _plant(self, analyze: bool) -> Vectors:
         """Write rows of nobody to a table that is never committed: they are in the log, and in the statistics."""

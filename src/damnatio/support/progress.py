@@ -10,8 +10,9 @@ Advance = Callable[..., None]
 
 
 @contextmanager
-def progress(title: str, total: int, unit: str, done: int = 0) -> Iterator[Advance]:
-    """A live line on a terminal, nothing in logs and pipes. `done` units were finished before."""
+def progress(title: str, total: int | None, unit: str, done: int = 0) -> Iterator[Advance]:
+    """A live line on a terminal, nothing in logs and pipes. `done` units were finished before; no total: it is not
+    known."""
     if not sys.stderr.isatty() or os.environ.get("RANK", "0") != "0":  # of a group, the main process shows it
         yield lambda n, note="": None
         return
