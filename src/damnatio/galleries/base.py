@@ -119,6 +119,11 @@ class Store(ABC):
     def add(self, name: str, vectors: Vectors) -> list[Key]:
         """Enrol vectors under a name, as a user of the store would."""
 
+    def rehearse(self, keys: Sequence[Key]) -> None:
+        """Refuse now what `delete` or a step would refuse later, beyond what `open` refused: all stores are asked
+        before anything is deleted from any."""
+        return
+
     @abstractmethod
     def delete(self, keys: Sequence[Key]) -> int:
         """Delete these rows in one transaction. Returns how many there were; keys that are gone are passed over."""

@@ -19,7 +19,7 @@ import numpy as np
 from damnatio.galleries import STORES
 from damnatio.galleries.base import content_ids, need
 from damnatio.galleries.files import BACKUPS, UNLINKED, need_room
-from damnatio.galleries.items import FileClass, Step, Vectors
+from damnatio.galleries.items import FileClass, Key, Step, Vectors
 from damnatio.galleries.postgres_catalog import Catalog
 from damnatio.galleries.postgres_connection import DRIVER, connected, sentences
 from damnatio.galleries.postgres_files import (
@@ -191,6 +191,14 @@ class Postgres(SqlStore):
             ) from error
 
     # --- changes -----------------------------------------------------------------------------------------------------
+
+    def rehearse(self, keys: Sequence[Key]) -> None:
+        """Also that nobody holds the tables which are written anew, or could still see the rows then."""
+        need_no_old_snapshot(self.run, self.address.shown)
+        with self.transaction():
+            for name in self._relations:
+                self.change(f"LOCK TABLE {quoted(name)} IN ACCESS EXCLUSIVE MODE")
+        super().rehearse(keys)
 
     def delete_unnamed(self, table: Table, ids: set[str]) -> int:
         self.change(f"LOCK TABLE {quoted(table.name)} IN SHARE ROW EXCLUSIVE MODE")

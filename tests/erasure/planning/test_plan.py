@@ -12,6 +12,7 @@ from damnatio.cli.main import main
 from damnatio.erasure.planning.leftovers import runs_with
 from damnatio.erasure.planning.plan import Plan, read_plan
 from damnatio.erasure.proving.keys import signing_key
+from damnatio.erasure.proving.statement import read_record
 from damnatio.erasure.request import Case
 from damnatio.support.errors import DamnatioError
 from damnatio.support.tables import Table
@@ -102,6 +103,27 @@ def test_runs_that_hold_the_person_are_listed(tmp_path: Path) -> None:
         stage.mkdir(parents=True)
         Table({"image": ["a"] * len(people), "identity": people}).write(stage / "faces.parquet")
     assert list(runs_with(tmp_path, ["Ann Lee"])) == [(tmp_path / "one", "Ann_Lee")]
+
+
+def test_what_runs_hold_is_not_reached_and_the_operator_is_told(world: World) -> None:
+    """No purge cuts a person out of a checkpoint: the plan says what to do, and the record that it was not done."""
+    run = world.root / "runs" / "old"
+    for stage in ("1-faces/folder-0", "4-train/original-0", "6-embed/original-0"):
+        (run / stage).mkdir(parents=True)
+    Table({"image": ["a", "b"], "identity": [PERSON, "Bob"]}).write(run / "1-faces" / "folder-0" / "faces.parquet")
+    out, before = world.root / "again", sorted(run.rglob("*"))
+    case = Case("5", key=world.key, runs=[world.root / "runs"])
+    erase(world.model, world.people, out=out, gallery=world.gallery, case=case, say=lambda line: None)
+    left = {one.kind: one for one in read_plan(out / "plan.json", signing_key(world.key)).leftovers if one.kind}
+    assert list(left) == ["photographs", "embeddings", "checkpoints"]
+    assert left["checkpoints"].path == str(run / "4-train")
+    assert f"Remove it: rm -r {run / '6-embed'}" in left["embeddings"].what
+    assert "train anew without the person" in (out / "plan.html").read_text()
+    assert main(["purge", str(out / "plan.json"), "--reject", "all", "--confirm", str(OWN)]) == 0
+    assert sorted(run.rglob("*")) == before
+    (said,) = (words for words in read_record(out / "record.json").statement.predicate.not_reached if "Runs" in words)
+    assert "folders 1 with photographs, 1 with embeddings, 1 with checkpoints" in said
+    assert "Runs of damnatio hold the person" in (out / "officer.html").read_text()
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,9 @@ Standing = Literal["sure", "candidate", "follows"]
 items to which it is attached goes"""
 
 
+RunKind = Literal["photographs", "embeddings", "checkpoints"]
+
+
 class Share(Frozen):
     """So many of so many, with Wilson's interval of 95 %."""
 
@@ -110,6 +113,9 @@ class Leftover(Frozen):
 
     path: str
     what: str
+    """what it holds, and what to do about it"""
+    kind: RunKind | None = None
+    """of an output of a run of damnatio: what it holds of the person"""
 
 
 class Plan(Frozen):

@@ -24,12 +24,13 @@ from damnatio.erasure.planning.showing import indented
 from damnatio.erasure.proving.keys import public_holder_key, signing_key, usual_place
 from damnatio.erasure.proving.pages import PAGES, write_pages
 from damnatio.erasure.proving.signing import RECORD, sign_record
-from damnatio.erasure.proving.statement import read_record
+from damnatio.erasure.proving.statement import PLAN, read_record
 from damnatio.erasure.purging import checks
 from damnatio.erasure.purging.journal import DELETING, NAME, Journal
 from damnatio.erasure.purging.neighbours import SEARCHES, compare_searches, keep_searches, kept_searches
 from damnatio.galleries.base import Store
 from damnatio.galleries.census import Counted
+from damnatio.galleries.files import cleared
 from damnatio.galleries.items import Census, Key, Vectors
 from damnatio.galleries.opening import open_store
 from damnatio.galleries.picking import Picked, Sampled
@@ -88,6 +89,13 @@ class _Purge:
         """Forget a purge that has deleted nothing."""
         self.journal.path.unlink(missing_ok=True)
         self.journal.entries.clear()
+        self.forget()
+
+    def forget(self) -> None:
+        """Remove what was only kept to go on: personal data, so it is overwritten first."""
+        for path in self.work.glob("*"):
+            with path.open("r+b", buffering=0) as file:
+                cleared(file)
         shutil.rmtree(self.work, ignore_errors=True)
 
     def keys(self, number: int) -> list[Key]:
@@ -120,7 +128,7 @@ def purge(words: Words, say: Say = print) -> Purged:
     plan = read_plan(words.plan, key)
     folder = words.plan.resolve().parent
     if (folder / RECORD).exists() and not (folder / WORK).exists():
-        return _done_before(folder / RECORD, say)
+        return _done_before(words.plan, folder / RECORD, key, say)
     decisions = decide(plan, words.accept, words.reject, words.confirm)
     if words.holder is not None:
         public_holder_key(words.holder)
@@ -155,8 +163,13 @@ def purge(words: Words, say: Say = print) -> Purged:
         shutil.rmtree(folder / ".locks", ignore_errors=True)
 
 
-def _done_before(path: Path, say: Say) -> Purged:
-    statement = read_record(path).statement
+def _done_before(plan: Path, path: Path, key: "Ed25519PrivateKey", say: Say) -> Purged:
+    record = read_record(path)
+    statement = record.statement
+    if not record.envelope.is_signed_by(key.public_key()) or statement.digest(PLAN) != digest_of(plan):
+        raise DamnatioError(
+            f"{path} is no record of this plan that this key signed: nothing was deleted. Move it away, then try again."
+        )
     say(f"This plan was carried out on {statement.predicate.dates.signed}: {path}")
     if not all((path.parent / f"{name}.html").exists() for name in PAGES):
         write_pages(path, path.parent)
@@ -204,6 +217,8 @@ def _check_rest(work: _Purge) -> None:
 def _baselines(work: _Purge) -> None:
     """Everything that is read before the first delete. Drift and room are checked in all stores first."""
     checks.need_room(list(work.stores.values()))
+    for number, store in work.stores.items():
+        store.rehearse(work.keys(number))
     baselines = [_look(work, one) for one in work.plan.stores]
     for one, (census, staying) in zip(work.plan.stores, baselines, strict=True):
         work.say(f"Before: store {one.number}  {one.address}")
@@ -278,7 +293,7 @@ def _finish(work: _Purge, words: Words, key: "Ed25519PrivateKey") -> Purged:
             write_fingerprints(work.folder, work.plan.case, until, needles, public_holder_key(words.holder))
             work.journal.write("fingerprints")
     statement = sign_record(work.plan, work.journal, words.plan, key, words.key or usual_place())
-    shutil.rmtree(work.work)
+    work.forget()
     for page in write_pages(path, work.folder):
         work.say(f"Page: {page}")
     work.say(f"Record: {path}")
