@@ -23,7 +23,7 @@ import numpy as np
 from damnatio.galleries import STORES
 from damnatio.galleries.base import Store, need
 from damnatio.galleries.chroma_index import clear_unused, elements, overwrite_dead
-from damnatio.galleries.files import BACKUPS, UNLINKED
+from damnatio.galleries.files import BACKUPS, ENGINE
 from damnatio.galleries.folders import files_in, need_own_files
 from damnatio.galleries.items import Block, FileClass, Key, Place, Step, Vectors
 from damnatio.galleries.occupied import need_alone
@@ -216,7 +216,7 @@ class Chroma(Store):
         return {IN_BASE: made}
 
     def unreached(self) -> list[str]:
-        return [UNLINKED, BACKUPS]
+        return [ENGINE, BACKUPS]
 
     def _index_folder(self) -> Path:
         found = self._sql(

@@ -22,7 +22,7 @@ import numpy as np
 
 from damnatio.galleries import STORES
 from damnatio.galleries.base import Store, need
-from damnatio.galleries.files import BACKUPS, UNLINKED
+from damnatio.galleries.files import BACKUPS, ENGINE
 from damnatio.galleries.folders import files_in, need_own_files
 from damnatio.galleries.items import Block, FileClass, Key, Place, Step, Vectors
 from damnatio.support.errors import DamnatioError
@@ -330,7 +330,7 @@ class Milvus(Store):
         return [*classes, FileClass("message queue", queue)] if self.address.path is None else classes
 
     def unreached(self) -> list[str]:
-        return [*([f"{QUEUE}."] if self.address.path is None else []), UNLINKED, BACKUPS]
+        return [*([f"{QUEUE}."] if self.address.path is None else []), ENGINE, BACKUPS]
 
     @property
     def _shown(self) -> str:

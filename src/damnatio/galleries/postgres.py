@@ -18,7 +18,7 @@ import numpy as np
 
 from damnatio.galleries import STORES
 from damnatio.galleries.base import content_ids, need
-from damnatio.galleries.files import BACKUPS, UNLINKED, need_room
+from damnatio.galleries.files import BACKUPS, ENGINE, need_room
 from damnatio.galleries.items import FileClass, Key, Step, Vectors
 from damnatio.galleries.postgres_catalog import Catalog
 from damnatio.galleries.postgres_connection import DRIVER, connected, sentences
@@ -337,7 +337,7 @@ class Postgres(SqlStore):
         return vectors.astype(kind.dtype or np.float32)
 
     def unreached(self) -> list[str]:
-        said = [UNLINKED, BACKUPS, *unreached_by(self.run), *self.layout.remarks]
+        said = [ENGINE, BACKUPS, *unreached_by(self.run), *self.layout.remarks]
         if not self._catalog.is_superuser:
             said.append(
                 "The write-ahead log holds the rows until the server has used all its files again: only a superuser "

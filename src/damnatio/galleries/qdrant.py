@@ -21,7 +21,7 @@ import numpy as np
 
 from damnatio.galleries import STORES
 from damnatio.galleries.base import BLOCK, Store
-from damnatio.galleries.files import BACKUPS, UNLINKED
+from damnatio.galleries.files import BACKUPS, ENGINE
 from damnatio.galleries.folders import need_own_files
 from damnatio.galleries.items import Block, FileClass, Key, Place, Step, Vectors
 from damnatio.galleries.qdrant_base import LOG, Engine, Point
@@ -154,7 +154,7 @@ class Qdrant(Store):
 
     def unreached(self) -> list[str]:
         replicas = "Other nodes of a cluster hold replicas of the shards: each has a folder of its own."
-        return [*([replicas] if self._engine.clustered else []), UNLINKED, BACKUPS]
+        return [*([replicas] if self._engine.clustered else []), ENGINE, BACKUPS]
 
 
 def _point_id(text: str) -> int | str:

@@ -24,7 +24,7 @@ import numpy as np
 
 from damnatio.galleries import STORES
 from damnatio.galleries.base import content_ids, need
-from damnatio.galleries.files import FileStore, need_room
+from damnatio.galleries.files import ENGINE, FileStore, need_room
 from damnatio.galleries.items import FileClass, Step, Vectors
 from damnatio.galleries.occupied import need_alone
 from damnatio.galleries.sql_layouts import OPTIONS, described, recognised, unknown
@@ -51,6 +51,7 @@ class Sqlite(SqlStore, FileStore):
     scheme = "sqlite"
     aliases: ClassVar[tuple[str, ...]] = ("sqlite3",)
     options: ClassVar[Mapping[str, str]] = OPTIONS
+    blocks_left: ClassVar[str] = ENGINE
     _connection: Any = None
 
     @classmethod

@@ -1,5 +1,6 @@
 """One pass over all rows of a store, for several who want to see them: a large store is read as seldom as possible."""
 
+from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
 from damnatio.galleries.items import Block, Place
@@ -9,9 +10,12 @@ if TYPE_CHECKING:
     from damnatio.galleries.base import Store
 
 
+NO_ROWS = Block([], [])
+
+
 class Visitor(Protocol):
     def see(self, place: Place, block: Block) -> None:
-        """The next rows."""
+        """The next rows. The first block of a place is empty: a place without rows is seen too."""
 
 
 def walk(store: "Store", *visitors: Visitor, searched: bool = False, title: str = "read") -> None:
@@ -21,7 +25,7 @@ def walk(store: "Store", *visitors: Visitor, searched: bool = False, title: str 
         for place in store.places():
             if searched and not place.searched:
                 continue
-            for block in store.blocks(place.name):
+            for block in chain([NO_ROWS], store.blocks(place.name)):
                 for visitor in visitors:
                     visitor.see(place, block)
                 advance(len(block.ids))
