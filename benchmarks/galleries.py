@@ -144,10 +144,9 @@ def purged(kind: str, count: int, folder: Path) -> dict[str, Taken]:
     key, case = folder / "key.pem", folder / "case"
     damnatio("keys", "--out", key)
     with KINDS[kind](folder, count, mine) as address:
-        words = ("--gallery", address, "--case", "size", "--out", case, "--key", key, "--strangers", "0.001")
+        words = ("--gallery", address, "--case", "size", "--out", case, "--key", key)
         taken = {"plan": damnatio("erase", model, people, *words, codes=(0, 3))}
-        confirm = ("--accept", "all", "--confirm", len(NAMES), "--key", key)
-        taken["purge"] = damnatio("purge", case / "plan.json", *confirm)
+        taken["purge"] = damnatio("purge", case / "plan.json", *decided(case / "plan.json"), "--key", key)
         taken["verify --stores"] = damnatio("verify", case / "record.json", "--stores")
     entries = [json.loads(line) for line in (case / "journal.jsonl").read_text().splitlines()]
     scan: dict[str, Any] = next(entry["scan"] for entry in entries if entry["what"] == "after")
@@ -155,6 +154,15 @@ def purged(kind: str, count: int, folder: Path) -> dict[str, Taken]:
     print(f"scan of {gigabytes:.2f} GB: {scan['seconds']:.0f} s, {scan['verdict']}", flush=True)
     taken["one scan of the files"] = Taken(scan["seconds"], float("nan"))
     return taken
+
+
+def decided(plan: Path) -> list[str]:
+    """What a person says who looks at the candidates: among so many there are strangers who look alike."""
+    items = json.loads(plan.read_text())["plan"]["items"]
+    candidates = {str(one["number"]): one["item"]["name"] in NAMES for one in items if one["standing"] == "candidate"}
+    hers, others = ([number for number, is_hers in candidates.items() if is_hers is wanted] for wanted in (True, False))
+    words = [*(["--accept", ",".join(hers)] if hers else []), *(["--reject", ",".join(others)] if others else [])]
+    return [*words, "--confirm", str(len(NAMES))]
 
 
 def table(found: dict[str, dict[str, Taken]]) -> str:
