@@ -81,7 +81,7 @@ def sentence(count: int, stores: list[said.ErasedStore], verdict: Verdict) -> st
         "RESIDUE": f"but fragments of them are still in files of {which}",
     }
     touched = "" if all(store.neighbours.untouched for store in stores) else "; rows of others changed meanwhile"
-    return f"{verdict}: the purge deleted {where}, {ends[verdict]}{touched}."
+    return f"The purge deleted {where}, {ends[verdict]}{touched} ({verdict})."
 
 
 def _store(plan: Plan, one: PlannedStore, journal: Journal) -> said.ErasedStore:
