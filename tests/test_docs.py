@@ -155,7 +155,9 @@ def test_the_first_screen_of_the_readme_has_one_small_table() -> None:
     assert len(screen.splitlines()) <= 50
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/fidelity.md", "docs/gate-and-scatter.md", "docs/scale.md"])
+@pytest.mark.parametrize(
+    "page", ["README.md", "docs/erasure.md", "docs/fidelity.md", "docs/gate-and-scatter.md", "docs/scale.md"]
+)
 def test_a_document_shows_the_tables_of_committed_runs(page: str) -> None:
     """No number in them is typed: their tables are those under results/, which a run made."""
     text = (ROOT / page).read_text()

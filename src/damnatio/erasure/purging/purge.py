@@ -135,32 +135,36 @@ def purge(words: Words, say: Say = print) -> Purged:
     lock = Lock(folder / ".locks" / WORK)
     if (other := lock.try_to_take()) is not None:
         raise DamnatioError(f"Another purge of this plan is at work: {other}. Wait for it.")
-    journal = Journal(folder / NAME)
-    work = _Purge(plan, folder, journal, decisions, say)
+    try:
+        return _purge(_Purge(plan, folder, Journal(folder / NAME), decisions, say), words, key)
+    finally:
+        lock.release()
+        shutil.rmtree(folder / ".locks", ignore_errors=True)
+
+
+def _purge(work: _Purge, words: Words, key: "Ed25519PrivateKey") -> Purged:
+    stores = work.plan.stores
     try:
         _begin(work, words)
         with ExitStack() as stack:
-            where = checks.addresses([(one.kind, one.address) for one in plan.stores], words.galleries)
-            for one, address in zip(plan.stores, where, strict=True):
+            where = checks.addresses([(one.kind, one.address) for one in stores], words.galleries)
+            for one, address in zip(stores, where, strict=True):
                 work.stores[one.number] = stack.enter_context(open_store(address, write=True))
-            if journal.has_deleted:
+            if work.journal.has_deleted:
                 _check_rest(work)
             else:
                 _baselines(work)
-            for one in plan.stores:
+            for one in stores:
                 _delete(work, one)
                 _after(work, one)
         return _finish(work, words, key)
-    except DamnatioError as error:
-        if journal.has_deleted:
+    except (DamnatioError, OSError) as error:
+        if work.journal.has_deleted:
             raise DamnatioError(
                 f"{error} The purge is half done: end the cause, and give the same command again."
             ) from error
         work.clear()
         raise
-    finally:
-        lock.release()
-        shutil.rmtree(folder / ".locks", ignore_errors=True)
 
 
 def _done_before(plan: Path, path: Path, key: "Ed25519PrivateKey", say: Say) -> Purged:
