@@ -4,7 +4,9 @@ import gzip
 import io
 import json
 import pickle
+import sqlite3
 import zipfile
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +60,18 @@ def _name_lists(folder: Path) -> list[bytes]:
     return [json.dumps(NAMES).encode(), json.dumps({str(place): name for place, name in enumerate(NAMES)}).encode()]
 
 
+def _databases(folder: Path) -> list[bytes]:
+    found = []
+    for number, kind in enumerate(("BLOB", "TEXT")):
+        path = folder / f"{number}.db"
+        with closing(sqlite3.connect(path)) as base, base:
+            base.execute(f"CREATE TABLE face (id INTEGER PRIMARY KEY, name TEXT, vector {kind})")
+            rows = [row.tobytes() if kind == "BLOB" else json.dumps(row.tolist()) for row in ROWS]
+            base.executemany("INSERT INTO face (name, vector) VALUES (?, ?)", list(zip(NAMES, rows, strict=True)))
+        found.append(path.read_bytes())
+    return found
+
+
 def _packed(folder: Path) -> list[bytes]:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -67,12 +81,15 @@ def _packed(folder: Path) -> list[bytes]:
     return plain + [pa.compress(ROWS.tobytes(), codec=codec, asbytes=True) for codec in ("zstd", "lz4")]
 
 
-def _read_gallery(scheme: str, path: Path) -> None:
-    """As a purge reads it: found, hashed, a row deleted."""
-    with open_store(f"{scheme}:{path}", write=True) as store:
-        found = store.find(Sought(names=["Ann"], templates=ROWS[:1], threshold=0.5)).items
+def _read_gallery(scheme: str, path: Path, options: str = "") -> None:
+    """As a purge reads it: found, hashed, rehearsed, a row deleted, and what follows."""
+    with open_store(f"{scheme}:{path}{options}", write=True) as store:
+        keys = [item.key for item in store.find(Sought(names=["Ann"], templates=ROWS[:1], threshold=0.5)).items]
         store.census()
-        store.delete([item.key for item in found])
+        store.rehearse(keys)
+        store.delete(keys)
+        for step in store.steps():
+            step.run()
 
 
 def _scan(path: Path) -> None:
@@ -85,6 +102,13 @@ READERS = [
     ),
     Reader("gallery-npz", ".npz", _archives, lambda path: _read_gallery("npz", path), damaged),
     Reader("gallery-npy", ".npy", _arrays, lambda path: _read_gallery("npy", path), damaged),
+    Reader(
+        "gallery-sqlite",
+        ".db",
+        _databases,
+        lambda path: _read_gallery("sqlite", path, "?table=face&vector=vector&name=name"),
+        damaged,
+    ),
     Reader("gallery-names", ".json", _name_lists, NameFile, edited),
     Reader("scan", ".data", _packed, _scan, damaged),
 ]

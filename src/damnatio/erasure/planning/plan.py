@@ -168,7 +168,7 @@ def read_plan(path: Path, key: "Ed25519PrivateKey") -> Plan:
         keyid, signature = str(seal["keyid"]), base64.b64decode(seal["sig"], validate=True)
     except FileNotFoundError:
         raise DamnatioError(f"There is no plan {path}: `damnatio erase ... --case ID` makes one.") from None
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise DamnatioError(f"{path} is no whole plan: make a new one with `damnatio erase`.") from error
     mine = fingerprint(key.public_key())
     if keyid != mine:
@@ -177,8 +177,9 @@ def read_plan(path: Path, key: "Ed25519PrivateKey") -> Plan:
         )
     if not Envelope(KIND, canonical(plan), keyid, signature).is_signed_by(key.public_key()):
         raise DamnatioError(f"{path} was changed after it was sealed: nothing was deleted. Make a new plan.")
-    if plan.get("format") != FORMAT:
-        raise DamnatioError(f"{path} has the format {plan.get('format')}, and this damnatio reads {FORMAT}.")
+    format = plan.get("format") if isinstance(plan, dict) else None
+    if format != FORMAT:
+        raise DamnatioError(f"{path} has the format {format}, and this damnatio reads {FORMAT}.")
     try:
         return Plan.model_validate(plan)
     except ValidationError as error:
