@@ -25,7 +25,7 @@ COPIES = ("~", ".bak", ".backup", ".old", ".orig", ".tmp", ".swp", ".copy")
 Write = Callable[[BinaryIO], Any]
 ZEROS = 1 << 20
 UNLINKED = (
-    "Files that were replaced or removed were overwritten with zeros first. SSDs, journals and file systems that copy "
+    "Files that are replaced or removed are overwritten with zeros first. SSDs, journals and file systems that copy "
     "on write (btrfs, ZFS, overlay) may keep the old blocks until they are used again: use full-disk encryption, and "
     "TRIM (`fstrim`)."
 )
@@ -34,7 +34,7 @@ ENGINE = (
     "used again. Use full-disk encryption, and TRIM (`fstrim`)."
 )
 IN_MEMORY = "A program that loaded the gallery before keeps it in memory: restart it."
-BACKUPS = "Backups, snapshots of the file system, and copies of the files elsewhere were not looked at."
+BACKUPS = "Backups, snapshots of the file system, and copies of the files elsewhere are not looked at."
 
 
 class FileStore(Store):

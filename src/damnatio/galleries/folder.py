@@ -40,7 +40,7 @@ LONGEST = 1 << 28
 """bytes of the longest photograph that is read"""
 LINKED = "link"
 DESKTOP = (
-    "Thumbnails that desktop programs keep elsewhere (~/.cache/thumbnails), trash folders and synchronised copies were "
+    "Thumbnails that desktop programs keep elsewhere (~/.cache/thumbnails), trash folders and synchronised copies are "
     "not looked at."
 )
 

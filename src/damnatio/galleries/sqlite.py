@@ -92,7 +92,7 @@ class Sqlite(SqlStore, FileStore):
             head = file.read(100)
         if head and not head.startswith(MAGIC):
             raise DamnatioError(f"The gallery {self.path} is no SQLite database, or it is encrypted.")
-        if head and max(head[18], head[19]) > NEWEST_FORMAT:
+        if head and max(head[18:20], default=0) > NEWEST_FORMAT:
             raise DamnatioError(f"The gallery {self.path} was written by a newer SQLite: install a newer one first.")
 
     def _connect(self, engine: Any) -> None:
