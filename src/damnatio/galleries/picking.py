@@ -27,6 +27,18 @@ class Picked:
                 self.vectors[key] = np.array(block.vectors[row])
 
 
+class Tallied:
+    """How many rows each of these keys names. An id that somebody gave to several rows names all of them."""
+
+    def __init__(self, keys: Iterable[Key]) -> None:
+        self.rows = dict.fromkeys(keys, 0)
+
+    def see(self, place: Place, block: Block) -> None:
+        for id in block.ids:
+            if (key := Key(place.name, id)) in self.rows:
+                self.rows[key] += 1
+
+
 class Sampled:
     """Vectors of `count` other rows, each as likely as the next; all of them where there are fewer."""
 

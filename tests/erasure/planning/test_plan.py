@@ -97,6 +97,26 @@ def test_a_gallery_of_another_model_is_compared_by_name_only(world: World) -> No
     assert plan.enrolled[0].store == 0
 
 
+def test_an_id_that_several_rows_have_is_to_be_decided(world: World) -> None:
+    """A delete by id takes all its rows, also the one that does not show the person."""
+    faiss = pytest.importorskip("faiss")
+    images = [photograph(pattern(0), 90_000), photograph(pattern(0), 90_001), photograph(pattern(400), 90_002)]
+    images += [photograph(pattern(300 + i), 70_000 + i) for i in range(20)]
+    rows = embedded(world.model, images)
+    index = faiss.IndexIDMap2(faiss.IndexFlatIP(rows.shape[1]))
+    index.add_with_ids(rows, np.array([7, 8, 7, *range(100, 120)]))
+    faiss.write_index(index, str(world.root / "faces.index"))
+    out = world.root / "again"
+    gallery = f"faiss:{world.root}/faces.index"
+    erase(world.model, world.people, out=out, gallery=gallery, case=Case("5", key=world.key), say=lambda line: None)
+    plan = read_plan(out / "plan.json", signing_key(world.key))
+    found = {one.item.id: (one.standing, one.item.copies, one.item.flags) for one in plan.items}
+    assert found == {"7": ("candidate", 2, ("shared",)), "8": ("candidate", 1, ())}
+    assert main(["purge", str(out / "plan.json"), "--accept", "all", "--confirm", "2"]) == 0
+    assert read_record(out / "record.json").statement.predicate.stores[0].neighbours.deleted == 3
+    assert main(["verify", str(out / "record.json")]) == 0
+
+
 def test_runs_that_hold_the_person_are_listed(tmp_path: Path) -> None:
     for name, people in (("one", ["Ann_Lee", "Bob"]), ("two", ["Bob"])):
         stage = tmp_path / name / "1-faces" / "folder-0"

@@ -33,9 +33,9 @@ from damnatio.erasure.request import Request
 from damnatio.galleries.address import Address, parse
 from damnatio.galleries.base import Store
 from damnatio.galleries.census import Counted
-from damnatio.galleries.items import Census, Item, Key
+from damnatio.galleries.items import SHARED, Census, Item, Key
 from damnatio.galleries.opening import open_store
-from damnatio.galleries.picking import Sampled
+from damnatio.galleries.picking import Sampled, Tallied
 from damnatio.galleries.walking import walk
 from damnatio.support.errors import DamnatioError
 
@@ -79,10 +79,10 @@ def make_plan(request: Request, record: Record, altered: Path, ready: Path, say:
         with open_store(address) as store:
             found = store.find(person.sought)
             keys = [item.key for item in found.items]
-            counted, sampled = Counted(keys), Sampled(keys, AMONG)
-            walk(store, counted, sampled)
+            counted, tallied, sampled = Counted(keys), Tallied(keys), Sampled(keys, AMONG)
+            walk(store, counted, tallied, sampled)
             stores.append(_store(number, store, counted.censuses()[0], found.notes))
-            items += _numbered(store, number, found.items, len(items))
+            items += _numbered(store, number, [_with_all_rows(item, tallied) for item in found.items], len(items))
             others = others_of(sampled.vectors, person.old.card.dim)
         if len(others):
             enrolled.append(photographs.searched(number, address.scheme, others))
@@ -150,6 +150,14 @@ def _store(number: int, store: Store, census: Census, notes: Sequence[str]) -> P
         unreached=store.unreached(),
         notes=list(notes),
     )
+
+
+def _with_all_rows(item: Item, tallied: Tallied) -> Item:
+    """A delete takes all rows of a key. If some of them do not show the person, somebody has to decide."""
+    rows = tallied.rows[item.key]
+    if rows <= item.copies:
+        return item
+    return item.model_copy(update={"copies": rows, "flags": tuple(dict.fromkeys((*item.flags, SHARED)))})
 
 
 def _numbered(store: Store, number: int, found: Sequence[Item], before: int) -> list[PlannedItem]:
