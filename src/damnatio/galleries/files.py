@@ -131,7 +131,7 @@ def need_room(folder: Path, needed: int) -> None:
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise DamnatioError(
-            f"{folder} has {free / 1e6:,.0f} MB free, and {needed / 1e6:,.0f} MB are needed to write the gallery anew: "
+            f"{folder} has {free / 1e6:,.1f} MB free, and {needed / 1e6:,.1f} MB are needed to write the gallery anew: "
             "make room first. Nothing was deleted."
         )
 

@@ -69,6 +69,6 @@ def need_room(stores: Sequence[Store]) -> None:
         free = shutil.disk_usage(folder).free
         if free < needed:
             raise DamnatioError(
-                f"{folder} has {free / 1e6:,.0f} MB free, and {needed / 1e6:,.0f} MB are needed to write a store anew: "
+                f"{folder} has {free / 1e6:,.1f} MB free, and {needed / 1e6:,.1f} MB are needed to write a store anew: "
                 "make room first. Nothing was deleted."
             )
