@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 RUN := $(VENV)/bin
 SECONDS ?= 60
 
-.PHONY: demo demo-erasure test test-unit test-cli test-fast test-lowest test-insightface test-galleries fuzz test-processors check format results reproduce limits open-questions bench-frames bench-clusters bench-faces bench-eval bench-paper-eval bench-gate bench-charts bench-peers contest contest-lfw bench-train rehearse plans charts-asset test-slurm chaos clean
+.PHONY: demo demo-erasure test test-unit test-cli test-fast test-lowest test-insightface test-galleries fuzz test-processors check format results reproduce limits open-questions bench-frames bench-clusters bench-faces bench-eval bench-paper-eval bench-gate bench-scan bench-galleries bench-charts bench-peers contest contest-lfw bench-train rehearse plans charts-asset test-slurm chaos clean
 
 demo: $(READY)  ## the whole experiment on rendered faces: runs/demo/report/index.html
 	$(RUN)/damnatio demo
@@ -56,7 +56,7 @@ test-galleries: $(READY)  ## every store with its real engine, in an environment
 	test -x $(ENGINES)/bin/python || $(RUN)/python -m venv $(ENGINES)
 	$(RUN)/python -c 'import site; print(site.getsitepackages()[0])' > $$($(ENGINES)/bin/python -c 'import site; print(site.getsitepackages()[0])')/first.pth
 	PIP_CONSTRAINT=constraints.txt $(ENGINES)/bin/pip install --quiet --disable-pip-version-check --editable '.[galleries]'
-	$(ENGINES)/bin/python -m pytest -n 2 tests/galleries
+	$(ENGINES)/bin/python -m pytest -n 2 tests/galleries tests/erasure/planning/test_enrolled_again.py
 
 test-slurm: $(READY)  ## a recipe through a Slurm cluster of one node, which is installed (Debian, as root), started and taken down
 	@test "$$(id -u)" = 0 || { echo "make test-slurm installs Slurm and starts its daemons: run it as root, in a container for example."; exit 2; }
@@ -113,6 +113,12 @@ bench-paper-eval: $(READY)  ## the paper's protocol on random embeddings, at a t
 
 bench-gate: $(READY)  ## the cost of a gate beside a MobileFaceNet, from 1 person to 100,000
 	$(RUN)/python benchmarks/gate.py
+
+bench-scan: $(READY)  ## the scan of files for a person's vectors, beside ripgrep where it is installed
+	$(RUN)/python benchmarks/scanning.py
+
+bench-galleries: $(READY)  ## plan, purge and check of galleries of a million rows, in faiss and Postgres; ROWS=10000 is quick; 8 GB of disk
+	$(RUN)/python benchmarks/galleries.py $(if $(ROWS),--rows $(ROWS))
 
 bench-train: $(READY)  ## a step of the training loop beside the bare network; wants an idle machine of two cores
 	$(RUN)/python benchmarks/training.py

@@ -1,7 +1,6 @@
-"""What limits f* on rendered faces: the renderer, the network or the schedule? Each line of the table is f* of one small
-recipe, trained and evaluated as any other. `make limits`, about 25 minutes of one core; it goes on where it was stopped.
-
-writes results/limits/limits.md and limits.csv, which docs/reproduction.md shows
+"""What limits f* on rendered faces: the renderer, the network or the schedule? Each line of the table is f* of one
+small recipe, trained and evaluated as any other. `make limits` takes about 25 minutes of one core, and goes on where it
+was stopped. It writes results/limits, which docs/reproduction.md shows.
 """
 
 import csv

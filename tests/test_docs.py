@@ -157,7 +157,15 @@ def test_the_first_screen_of_the_readme_has_one_small_table() -> None:
 
 @pytest.mark.parametrize(
     "page",
-    ["README.md", "docs/fidelity.md", "docs/gate-and-scatter.md", "docs/report-page.md", "docs/scale.md"],
+    [
+        "README.md",
+        "docs/erasure.md",
+        "docs/fidelity.md",
+        "docs/gate-and-scatter.md",
+        "docs/report-page.md",
+        "docs/reproduction.md",
+        "docs/scale.md",
+    ],
 )
 def test_a_document_shows_the_tables_of_committed_runs(page: str) -> None:
     """No number in them is typed: their tables are those under results/, which a run made."""

@@ -98,6 +98,16 @@ def test_a_password_is_never_shown() -> None:
     assert "s3cret" not in repr(found)
     assert found.options == {"table": "face"}
     assert parse("server://host/db?table=face").shown == "server://host/db?table=face"
+    assert parse("server://:s3cret@host/db?table=face").shown == "server://:***@host/db?table=face"
+
+
+@pytest.mark.usefixtures("server")
+def test_an_empty_password_is_none() -> None:
+    """Else a purge would ask for a password that there is not."""
+    found = parse("server://bob:@host/db?table=face")
+    assert found.shown == "server://bob@host/db?table=face"
+    assert parse(found.shown) == found
+    assert parse("server://:@host/db?table=face").shown == "server://host/db?table=face"
 
 
 @pytest.mark.usefixtures("server")

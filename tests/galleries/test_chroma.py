@@ -76,8 +76,7 @@ def test_an_index_that_does_not_hold_the_living_is_left_alone(tmp_path: Path) ->
 def test_nothing_of_the_control_is_left(tmp_path: Path) -> None:
     with world("chroma", tmp_path / "store") as address:
         with open_store(address, write=True) as store:
-            assert store.plant("rows and queue") is not None
-            assert store.plant("index") is None
+            assert list(store.plants()) == ["rows and queue"]
         base = sqlite3.connect(tmp_path / "store" / "chroma.sqlite3")
         assert not base.execute("SELECT name FROM sqlite_master WHERE name LIKE 'damnatio%'").fetchall()
         base.close()

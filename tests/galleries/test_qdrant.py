@@ -7,11 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from damnatio.galleries.opening import open_store
 from damnatio.galleries.qdrant_shards import KEPT
 from damnatio.support.errors import DamnatioError
+from tests.galleries.people import ANN
 from tests.galleries.purging import NAMES, VECTORS, ann, purged, verdicts, world
 from tests.galleries.worlds.qdrant import local, shard
 
@@ -58,8 +60,7 @@ def test_planted_vectors_are_no_points(tmp_path: Path) -> None:
     address = shard(tmp_path / "shard", NAMES, VECTORS)
     with open_store(address, write=True) as store:
         before = store.census()
-        assert store.plant("write-ahead log") is not None
-        assert store.plant("segments") is None
+        assert list(store.plants()) == ["write-ahead log"]
         assert store.census() == before
 
 
@@ -127,3 +128,14 @@ def test_reading_needs_no_engine_to_refuse_another_folder(tmp_path: Path) -> Non
     program = f"from damnatio.galleries.opening import open_store; open_store('qdrant:{tmp_path}')"
     done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True)
     assert "is no folder of Qdrant" in done.stderr
+
+
+@pytest.mark.cli
+def test_a_log_that_the_control_rolls_is_scanned_under_its_new_name(tmp_path: Path) -> None:
+    """One long operation fills a file of the log, so that the next one closes and renames it."""
+    many = np.random.default_rng(3).standard_normal((18_000, 512)).astype(np.float32)
+    many /= np.linalg.norm(many, axis=1, keepdims=True)
+    address = shard(tmp_path / "shard", [ANN] * 4 + ["other"] * (len(many) - 4), many)
+    with open_store(address, write=True) as store:
+        keys, person = ann(store)
+        assert verdicts(store, person, keys) == {"segments": "RESIDUE", "write-ahead log": "RESIDUE"}

@@ -15,8 +15,8 @@ PURGE = (
 )
 VERIFY = (
     "Check a record. Without options: the signature, the chain, the sums, and the hashes of the files beside it. Each "
-    "option checks more; the output names every level and says whether it ran. Exit code 0: all that ran passed; 3: "
-    "something did not; 2: it is no record."
+    "option checks more; the output names every level and says whether it ran. Exit code 0: nothing failed; 3: "
+    "something did; 2: it is no record, or something that was named cannot be used."
 )
 KEYS = (
     "Make the pair of keys that seals plans and signs records (Ed25519), or with --holder the pair of whoever keeps "

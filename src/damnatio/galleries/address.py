@@ -45,8 +45,8 @@ class Address:
             return f"{self.scheme}:{self.path}" + (f"?{chosen}" if chosen else "")
         parts = urlsplit(self.server)
         host = parts.netloc.rpartition("@")[2]
-        user, colon, _ = parts.netloc.rpartition("@")[0].partition(":")
-        owner = f"{user}{':' + HIDDEN if colon else ''}@" if user or colon else ""
+        user, _, password = parts.netloc.rpartition("@")[0].partition(":")
+        owner = f"{user}{':' + HIDDEN if password else ''}@" if user or password else ""
         given = [(k, HIDDEN if "pass" in k.lower() or "key" in k.lower() else v) for k, v in parse_qsl(parts.query)]
         query = "&".join(part for part in (urlencode(given, quote_via=quote, safe="/:,*"), chosen) if part)
         return urlunsplit((parts.scheme, owner + host, parts.path, query, ""))
@@ -134,7 +134,8 @@ def _server(store: "type[Store]", text: str) -> Address:
         raise DamnatioError(f"The gallery {store.scheme}://... is no address ({error}).") from error
     own = {key: value for key, value in pairs if key in store.options}
     rest = [(key, value) for key, value in pairs if key not in store.options]
-    server = urlunsplit((parts.scheme, parts.netloc, parts.path, urlencode(rest, quote_via=quote, safe="/:,"), ""))
+    place = parts.netloc.replace(":@", "@", 1)  # an empty password is none
+    server = urlunsplit((parts.scheme, place, parts.path, urlencode(rest, quote_via=quote, safe="/:,"), ""))
     found = Address(store.scheme, None, server, own)
     unknown = next((key for key, _ in rest if not store.takes(key)), None)
     if unknown is not None:

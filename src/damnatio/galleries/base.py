@@ -119,6 +119,11 @@ class Store(ABC):
     def add(self, name: str, vectors: Vectors) -> list[Key]:
         """Enrol vectors under a name, as a user of the store would."""
 
+    def rehearse(self, keys: Sequence[Key]) -> None:
+        """Refuse now what `delete` or a step would refuse later, beyond what `open` refused: all stores are asked
+        before anything is deleted from any."""
+        return
+
     @abstractmethod
     def delete(self, keys: Sequence[Key]) -> int:
         """Delete these rows in one transaction. Returns how many there were; keys that are gone are passed over."""
@@ -139,10 +144,10 @@ class Store(ABC):
         """Every file in which the store may keep bytes of a row: data, logs, journals, orphans. A class without files
         is listed too."""
 
-    def plant(self, file_class: str) -> Vectors | None:
-        """Put vectors of nobody into a class of files in which people who stay need not be, such as a log that was
-        just rolled. None: people who stay are there, and serve as the control."""
-        return None
+    def plants(self) -> Mapping[str, Vectors]:
+        """Put vectors of nobody into the classes of files in which people who stay need not be, such as a log that was
+        just rolled. By class; in the others people who stay serve as the control. The files are listed after it."""
+        return {}
 
     def codes(self, vectors: Vectors) -> Sequence[bytes]:
         """How the store spells these vectors where it keeps no floats but codes, and the codebook is at hand: one bytes

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from damnatio.galleries.items import Block, Census, Key
+from damnatio.galleries.items import Block, Census, Key, Place
+from damnatio.galleries.walking import walk
 
 if TYPE_CHECKING:
     from damnatio.galleries.base import Store
@@ -16,15 +17,31 @@ WIDTH = hashlib.sha256().digest_size
 
 def census(store: "Store", keys: Iterable[Key]) -> Census:
     """See `Store.census`."""
-    wanted, rows = set(keys), {}
-    matched, others = bytearray(), bytearray()
-    for place in store.places():
-        rows[place.name] = 0
-        for block in store.blocks(place.name):
-            rows[place.name] += len(block.ids)
-            for id, digest in zip(block.ids, row_digests(place.name, block), strict=True):
-                (matched if Key(place.name, id) in wanted else others).extend(digest)
-    return Census(rows=rows, matched=_joined(matched), matched_rows=len(matched) // WIDTH, others=_joined(others))
+    counted = Counted(keys)
+    walk(store, counted)
+    return counted.censuses()[0]
+
+
+class Counted:
+    """Censuses in a walk, one for each set of keys. Each row is hashed once."""
+
+    def __init__(self, *sets: Iterable[Key]) -> None:
+        self._sets = [set(keys) for keys in sets]
+        self._rows = dict[str, int]()
+        self._matched, self._others = ([bytearray() for _ in sets] for _ in range(2))
+
+    def see(self, place: Place, block: Block) -> None:
+        self._rows[place.name] = self._rows.get(place.name, 0) + len(block.ids)
+        for id, digest in zip(block.ids, row_digests(place.name, block), strict=True):
+            key = Key(place.name, id)
+            for keys, matched, others in zip(self._sets, self._matched, self._others, strict=True):
+                (matched if key in keys else others).extend(digest)
+
+    def censuses(self) -> list[Census]:
+        return [
+            Census(rows=self._rows, matched=_joined(mine), matched_rows=len(mine) // WIDTH, others=_joined(rest))
+            for mine, rest in zip(self._matched, self._others, strict=True)
+        ]
 
 
 def row_digests(place: str, block: Block) -> Iterator[bytes]:

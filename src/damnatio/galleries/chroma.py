@@ -23,7 +23,7 @@ import numpy as np
 from damnatio.galleries import STORES
 from damnatio.galleries.base import Store, need
 from damnatio.galleries.chroma_index import clear_unused, elements, overwrite_dead
-from damnatio.galleries.files import BACKUPS, UNLINKED
+from damnatio.galleries.files import BACKUPS, ENGINE
 from damnatio.galleries.folders import files_in, need_own_files
 from damnatio.galleries.items import Block, FileClass, Key, Place, Step, Vectors
 from damnatio.galleries.occupied import need_alone
@@ -203,19 +203,20 @@ class Chroma(Store):
         orphans = [file for one in self._orphan_folders() for file in files_in(one)]
         return [FileClass(IN_BASE, base), FileClass("index", index), FileClass("orphan folders", orphans)]
 
-    def plant(self, file_class: str) -> Vectors | None:
+    def plants(self) -> Mapping[str, Vectors]:
         """Only rows that were not moved to the index yet are in the SQLite file: it may hold nobody."""
-        if file_class != IN_BASE or not self.writes:
-            return None
+        if not self.writes:
+            return {}
+        self._let_go()
         ((width,),) = self._sql("SELECT dimension FROM collections WHERE name = ?", (self._collection,))
         made = np.random.default_rng().standard_normal((PLANTED, width or 0)).astype(np.float32)
         with closing(sqlite3.connect(self._path / BASE)) as base, base:
             base.execute(f"CREATE TABLE IF NOT EXISTS {CONTROL} (vector BLOB)")
             base.executemany(f"INSERT INTO {CONTROL} VALUES (?)", [(row.tobytes(),) for row in made])
-        return made
+        return {IN_BASE: made}
 
     def unreached(self) -> list[str]:
-        return [UNLINKED, BACKUPS]
+        return [ENGINE, BACKUPS]
 
     def _index_folder(self) -> Path:
         found = self._sql(

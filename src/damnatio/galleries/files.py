@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import IO, Any, BinaryIO, ClassVar
 
 from damnatio.galleries.base import Store
 from damnatio.galleries.items import FileClass, Step
@@ -25,16 +25,23 @@ COPIES = ("~", ".bak", ".backup", ".old", ".orig", ".tmp", ".swp", ".copy")
 Write = Callable[[BinaryIO], Any]
 ZEROS = 1 << 20
 UNLINKED = (
-    "Files that were replaced or removed were overwritten with zeros first. SSDs, journals and file systems that copy "
+    "Files that are replaced or removed are overwritten with zeros first. SSDs, journals and file systems that copy "
     "on write (btrfs, ZFS, overlay) may keep the old blocks until they are used again: use full-disk encryption, and "
     "TRIM (`fstrim`)."
 )
+ENGINE = (
+    "The engine removes and replaces its files without overwriting them: their blocks stay on the disk until they are "
+    "used again. Use full-disk encryption, and TRIM (`fstrim`)."
+)
 IN_MEMORY = "A program that loaded the gallery before keeps it in memory: restart it."
-BACKUPS = "Backups, snapshots of the file system, and copies of the files elsewhere were not looked at."
+BACKUPS = "Backups, snapshots of the file system, and copies of the files elsewhere are not looked at."
 
 
 class FileStore(Store):
     """A store of one or more files that are written anew as a whole."""
+
+    blocks_left: ClassVar[str] = UNLINKED
+    """what is to be said of the blocks of removed files"""
 
     @property
     def path(self) -> Path:
@@ -100,7 +107,7 @@ class FileStore(Store):
         return [FileClass("file", self.files()[:1]), FileClass("copies beside it", beside)]
 
     def unreached(self) -> list[str]:
-        return [UNLINKED, BACKUPS, IN_MEMORY]
+        return [self.blocks_left, BACKUPS, IN_MEMORY]
 
 
 # --- before writing --------------------------------------------------------------------------------------------------
@@ -124,7 +131,7 @@ def need_room(folder: Path, needed: int) -> None:
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise DamnatioError(
-            f"{folder} has {free / 1e6:,.0f} MB free, and {needed / 1e6:,.0f} MB are needed to write the gallery anew: "
+            f"{folder} has {free / 1e6:,.1f} MB free, and {needed / 1e6:,.1f} MB are needed to write the gallery anew: "
             "make room first. Nothing was deleted."
         )
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from damnatio.galleries.items import GROUP, SPELLING, UNLIKE, Block, Found, Item, Key, Place, Sought, Units, Vectors
 from damnatio.galleries.path_names import names_in
+from damnatio.galleries.walking import walk
 
 if TYPE_CHECKING:
     from damnatio.galleries.base import Store
@@ -45,16 +46,24 @@ class Names:
 def find(store: "Store", sought: Sought) -> Found:
     """See `Store.find`. A row that is found in several ways is one item; the first of name, similarity, attached and
     orphan says how."""
-    items: dict[Key, Item] = {}
-    notes, names = dict[str, None](), Names(sought.names)
-    for place in store.places():
-        for block in store.blocks(place.name):
-            for item in _of_block(store, place, block, sought, names, notes):
-                known = items.get(item.key)
-                items[item.key] = item if known is None else known.model_copy(update={"copies": known.copies + 1})
+    finder = _Finder(store, sought)
+    walk(store, finder, title="search")
+    items = finder.items
     _add(items, store.attached(list(items)))
     _add(items, _orphans(store, sought))
-    return Found(list(items.values()), list(notes))
+    return Found(list(items.values()), list(finder.notes))
+
+
+class _Finder:
+    def __init__(self, store: "Store", sought: Sought) -> None:
+        self._store, self._sought, self._names = store, sought, Names(sought.names)
+        self.items: dict[Key, Item] = {}
+        self.notes: dict[str, None] = {}
+
+    def see(self, place: Place, block: Block) -> None:
+        for item in _of_block(self._store, place, block, self._sought, self._names, self.notes):
+            known = self.items.get(item.key)
+            self.items[item.key] = item if known is None else known.model_copy(update={"copies": known.copies + 1})
 
 
 def _add(items: dict[Key, Item], more: Iterable[Item]) -> None:

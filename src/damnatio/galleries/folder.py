@@ -40,7 +40,7 @@ LONGEST = 1 << 28
 """bytes of the longest photograph that is read"""
 LINKED = "link"
 DESKTOP = (
-    "Thumbnails that desktop programs keep elsewhere (~/.cache/thumbnails), trash folders and synchronised copies were "
+    "Thumbnails that desktop programs keep elsewhere (~/.cache/thumbnails), trash folders and synchronised copies are "
     "not looked at."
 )
 
@@ -142,8 +142,18 @@ class Folder(Store):
     def add(self, name: str, vectors: Vectors) -> list[Key]:
         raise DamnatioError(f"The folder {self.root} takes photographs, not vectors.")
 
+    def rehearse(self, keys: Sequence[Key]) -> None:
+        self._allowed(keys)
+
     def delete(self, keys: Sequence[Key]) -> int:
         self.need_write()
+        there = self._allowed(keys)
+        if there:
+            write_atomically(self.root / LIST, json.dumps(there))
+        return self._remove(there)
+
+    def _allowed(self, keys: Sequence[Key]) -> list[Key]:
+        """Those of the rows that are there. One that may not be removed, or whose content would stay, is refused."""
         there = [key for key in dict.fromkeys(keys) if self._is_there(key)]
         files = {key.id for key in there if key.place in PLACES}
         for path in sorted(files):
@@ -155,9 +165,7 @@ class Folder(Store):
             if not os.access(self._tree.full(path).parent, os.W_OK):
                 raise DamnatioError(f"{self._tree.full(path).parent} is read-only: allow writing to it.")
         need_alone(self._tree.full(path) for path in sorted(files))
-        if there:
-            write_atomically(self.root / LIST, json.dumps(there))
-        return self._remove(there)
+        return there
 
     def _is_there(self, key: Key) -> bool:
         if key.place in PLACES:

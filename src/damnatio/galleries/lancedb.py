@@ -19,7 +19,7 @@ import numpy as np
 
 from damnatio.galleries import STORES
 from damnatio.galleries.base import Store, content_ids, need
-from damnatio.galleries.files import BACKUPS, UNLINKED
+from damnatio.galleries.files import BACKUPS, ENGINE
 from damnatio.galleries.folders import files_in, need_own_files
 from damnatio.galleries.items import Block, FileClass, Key, Place, Step, Vectors
 from damnatio.galleries.occupied import need_alone
@@ -212,7 +212,7 @@ class LanceDB(Store):
         ]
 
     def unreached(self) -> list[str]:
-        return [UNLINKED, BACKUPS]
+        return [ENGINE, BACKUPS]
 
     @contextmanager
     def _told(self) -> Iterator[None]:

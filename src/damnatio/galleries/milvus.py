@@ -22,7 +22,7 @@ import numpy as np
 
 from damnatio.galleries import STORES
 from damnatio.galleries.base import Store, need
-from damnatio.galleries.files import BACKUPS, UNLINKED
+from damnatio.galleries.files import BACKUPS, ENGINE
 from damnatio.galleries.folders import files_in, need_own_files
 from damnatio.galleries.items import Block, FileClass, Key, Place, Step, Vectors
 from damnatio.support.errors import DamnatioError
@@ -147,6 +147,9 @@ class Milvus(Store):
             )
         self._width = int(fields[self._vector]["params"]["dim"])
 
+    def _field(self, name: str) -> dict[str, Any]:
+        return next(dict(field) for field in self._about["fields"] if field["name"] == name)
+
     def places(self) -> list[Place]:
         return [Place(self._collection, "template")]
 
@@ -193,7 +196,7 @@ class Milvus(Store):
         self.need_write()
         ids: list[Any] = [None] * len(vectors)
         if not self._about.get("auto_id"):
-            text = next(one for one in self._about["fields"] if one["name"] == self._id)["type"].name == "VARCHAR"
+            text = self._field(self._id)["type"].name == "VARCHAR"
             made = (int.from_bytes(os.urandom(7), "big") for _ in vectors)
             ids = [str(one) if text else one for one in made]
         rows = [
@@ -209,8 +212,13 @@ class Milvus(Store):
 
     def delete(self, keys: Sequence[Key]) -> int:
         self.need_write()
-        gone = {key.id for key in keys}
-        there = [row[self._id] for rows in self._rows() for row in rows if str(row[self._id]) in gone]
+        numbers = self._field(self._id)["type"].name != "VARCHAR"
+        wanted = [key.id for key in keys if not numbers or key.id.lstrip("-").isdigit()]
+        there: list[Any] = []
+        for first in range(0, len(wanted), ROWS):
+            ids = [int(id) if numbers else id for id in wanted[first : first + ROWS]]
+            found = self._asked(self._client.get, self._collection, ids=ids, output_fields=[self._id])
+            there += [row[self._id] for row in found]
         if there:
             self._asked(self._client.delete, self._collection, ids=there)
         return len(there)
@@ -322,7 +330,7 @@ class Milvus(Store):
         return [*classes, FileClass("message queue", queue)] if self.address.path is None else classes
 
     def unreached(self) -> list[str]:
-        return [*([f"{QUEUE}."] if self.address.path is None else []), UNLINKED, BACKUPS]
+        return [*([f"{QUEUE}."] if self.address.path is None else []), ENGINE, BACKUPS]
 
     @property
     def _shown(self) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from damnatio.galleries.npy_streams import texts
+from damnatio.galleries.npy_streams import texts, with_characters
 from damnatio.galleries.unpickling import read_pickle
 from damnatio.support.errors import DamnatioError
 from damnatio.support.files import need_regular
@@ -36,7 +36,7 @@ class NameFile:
             raise DamnatioError(f"The names {path} are in no known format: {', '.join(KINDS)} are read.")
         try:
             self._content = self._read(path.read_bytes())
-        except (OSError, ValueError, EOFError, UnpicklingError) as error:
+        except (OSError, ValueError, EOFError, RecursionError, UnpicklingError) as error:
             said = " ".join(str(error).split())[:120]
             raise DamnatioError(f"The names {path} cannot be read ({said}).") from error
 
@@ -46,7 +46,7 @@ class NameFile:
             array = np.load(io.BytesIO(content), allow_pickle=False)
             if array.ndim != 1:
                 raise ValueError("a list of names is expected")
-            return texts(array)
+            return texts(with_characters(array))
         if suffix == ".txt":
             return content.decode().splitlines()
         found = json.loads(content) if suffix == ".json" else read_pickle(content)

@@ -1,5 +1,7 @@
 """Arrays in the .npy format as streams of rows, so that a file of any size is read and written in bounded memory."""
 
+import sys
+import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO, Any
@@ -33,12 +35,13 @@ class Header:
 def read_header(file: IO[bytes]) -> Header:
     """The header of an array; the stream then stands at its data. A ValueError says what is refused."""
     version = npy.read_magic(file)
-    if version == (1, 0):
-        shape, fortran, dtype = npy.read_array_header_1_0(file)
-    elif version == (2, 0):
-        shape, fortran, dtype = npy.read_array_header_2_0(file)
-    else:
+    if version not in ((1, 0), (2, 0)):
         raise ValueError(f"version {version[0]}.{version[1]} of the .npy format is newer than 2.0")
+    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    try:
+        shape, fortran, dtype = read(file)
+    except tokenize.TokenError as error:
+        raise ValueError("its header is damaged") from error
     if dtype.hasobject:
         raise ValueError("pickled objects inside an array are not read")
     if fortran and len(shape) > 1:
@@ -55,7 +58,16 @@ def read_rows(file: IO[bytes], header: Header, rows: int) -> NDArray[Any]:
         if not piece:
             raise ValueError("the array ends too early")
         content += piece
-    return np.frombuffer(content, dtype=header.dtype).reshape((rows, *header.row_shape))
+    return with_characters(np.frombuffer(content, dtype=header.dtype)).reshape((rows, *header.row_shape))
+
+
+def with_characters(values: NDArray[Any]) -> NDArray[Any]:
+    """The values, unless they are text with a number that is no character: Python cannot handle such a text."""
+    if values.dtype.kind == "U" and values.dtype.itemsize:
+        numbers = np.ascontiguousarray(values).view(np.dtype(np.uint32).newbyteorder(values.dtype.byteorder))
+        if (numbers > sys.maxunicode).any():
+            raise ValueError("a text in it holds what is no character")
+    return values
 
 
 def spans(rows: int, block: int) -> Iterator[tuple[int, int]]:

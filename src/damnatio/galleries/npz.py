@@ -5,6 +5,7 @@ Ann [d] or [n, d], Bob [d] or [n, d], ...                                       
 """
 
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -24,6 +25,7 @@ from damnatio.support.errors import DamnatioError
 PLACE = "rows"
 ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 ENDING = ".npy"
+DAMAGED = (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error)
 Rows = NDArray[Any]
 
 
@@ -115,7 +117,7 @@ class Npz(FileStore):
                 for name in archive.namelist():
                     with archive.open(name) as file:
                         headers[name.removesuffix(ENDING)] = read_header(file)
-        except (ValueError, EOFError, OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+        except (*DAMAGED, NotImplementedError, RuntimeError) as error:
             said = " ".join(str(error).split())[:120]
             raise DamnatioError(f"The gallery {self.path} is no readable .npz ({said}).") from error
         return headers
@@ -164,7 +166,7 @@ class Npz(FileStore):
     def _read(self, file: IO[bytes], name: str, count: int) -> Rows:
         try:
             return read_rows(file, self._headers[name], count)
-        except (ValueError, zipfile.BadZipFile, OSError, EOFError) as error:
+        except DAMAGED as error:
             raise DamnatioError(f"The gallery {self.path}: the array `{name}` is damaged ({error}).") from error
 
     def _block(self, group: _Group, rows: Mapping[str, Rows]) -> Block:

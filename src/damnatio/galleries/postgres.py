@@ -18,8 +18,8 @@ import numpy as np
 
 from damnatio.galleries import STORES
 from damnatio.galleries.base import content_ids, need
-from damnatio.galleries.files import BACKUPS, UNLINKED, need_room
-from damnatio.galleries.items import FileClass, Step, Vectors
+from damnatio.galleries.files import BACKUPS, ENGINE, need_room
+from damnatio.galleries.items import FileClass, Key, Step, Vectors
 from damnatio.galleries.postgres_catalog import Catalog
 from damnatio.galleries.postgres_connection import DRIVER, connected, sentences
 from damnatio.galleries.postgres_files import (
@@ -192,6 +192,14 @@ class Postgres(SqlStore):
 
     # --- changes -----------------------------------------------------------------------------------------------------
 
+    def rehearse(self, keys: Sequence[Key]) -> None:
+        """Also that nobody holds the tables which are written anew, or could still see the rows then."""
+        need_no_old_snapshot(self.run, self.address.shown)
+        with self.transaction():
+            for name in self._relations:
+                self.change(f"LOCK TABLE {quoted(name)} IN ACCESS EXCLUSIVE MODE")
+        super().rehearse(keys)
+
     def delete_unnamed(self, table: Table, ids: set[str]) -> int:
         self.change(f"LOCK TABLE {quoted(table.name)} IN SHARE ROW EXCLUSIVE MODE")
         gone = [place for row, place in self._rows(table, self._connection) if row.id in ids]
@@ -277,16 +285,8 @@ class Postgres(SqlStore):
         return sorted({size - 4 for table in may for size in self._sizes(table)})
 
     def file_classes(self) -> list[FileClass]:
-        """After a checkpoint: what is in memory only is no file yet. Rows of nobody are planted before the files are
-        listed, since the log may go on to a new file meanwhile."""
-        self._planted: dict[str, Vectors] = {}
-        plants = self.writes and not self._files.unreached
-        if plants and self._in_statistics:
-            self._planted[STATISTICS] = self._plant(analyze=True)
-        if self._catalog.is_superuser:
-            self.run("CHECKPOINT")
-        if plants:
-            self._planted[LOG] = self._plant(analyze=False)
+        if not self.writes:
+            self._checkpoint()
         files, catalog = self._files, self._catalog
         compressed = self._compressed
         vectors = {table.name: table.vector for table in self.layout.tables}
@@ -305,8 +305,19 @@ class Postgres(SqlStore):
         found.append(files.classed(ORPHANS, files.orphans(), compressed))
         return found
 
-    def plant(self, file_class: str) -> Vectors | None:
-        return self._planted.get(file_class)
+    def plants(self) -> Mapping[str, Vectors]:
+        """Statistics before a checkpoint, which brings them to their file; the log after it, which may remove files of
+        the log."""
+        if not self.writes or self._files.unreached:
+            return {}
+        found = {STATISTICS: self._plant(analyze=True)} if self._in_statistics else {}
+        self._checkpoint()
+        return {**found, LOG: self._plant(analyze=False)}
+
+    def _checkpoint(self) -> None:
+        """What is in memory only is in no file yet."""
+        if self._catalog.is_superuser:
+            self.run("CHECKPOINT")
 
     def _plant(self, analyze: bool) -> Vectors:
         """Write rows of nobody to a table that is never committed: they are in the log, and in the statistics."""
@@ -326,7 +337,7 @@ class Postgres(SqlStore):
         return vectors.astype(kind.dtype or np.float32)
 
     def unreached(self) -> list[str]:
-        said = [UNLINKED, BACKUPS, *unreached_by(self.run), *self.layout.remarks]
+        said = [ENGINE, BACKUPS, *unreached_by(self.run), *self.layout.remarks]
         if not self._catalog.is_superuser:
             said.append(
                 "The write-ahead log holds the rows until the server has used all its files again: only a superuser "

@@ -95,7 +95,7 @@ def need_no_old_snapshot(run: Run, shown: str) -> None:
     while found := run(older):
         if time.monotonic() > until:
             raise DamnatioError(
-                f"The gallery {shown}: {found[0][0]} still sees the deleted rows, so that Postgres would keep them: "
-                "end it, then run the purge again."
+                f"The gallery {shown}: {found[0][0]} is in the middle of a transaction and still sees rows that are "
+                "deleted, so that Postgres would keep them: end it, then run the purge again."
             )
         time.sleep(0.1)

@@ -21,7 +21,7 @@ import numpy as np
 
 from damnatio.galleries import STORES
 from damnatio.galleries.base import BLOCK, Store
-from damnatio.galleries.files import BACKUPS, UNLINKED
+from damnatio.galleries.files import BACKUPS, ENGINE
 from damnatio.galleries.folders import need_own_files
 from damnatio.galleries.items import Block, FileClass, Key, Place, Step, Vectors
 from damnatio.galleries.qdrant_base import LOG, Engine, Point
@@ -143,20 +143,18 @@ class Qdrant(Store):
     def file_classes(self) -> list[FileClass]:
         return [FileClass(name, files) for name, files in self._engine.files().items()]
 
-    def plant(self, file_class: str) -> Vectors | None:
+    def plants(self) -> Mapping[str, Vectors]:
         """After its passing the log holds operations that name nobody."""
-        if file_class != LOG or not self.writes:
-            return None
-        first: Any = next(self._engine.points(), None)
+        first: Any = next(self._engine.points(), None) if self.writes else None
         if first is None:
-            return None
+            return {}
         made = np.random.default_rng().standard_normal((PLANTED, len(first.vectors[self._vector])))
         units = (made / np.linalg.norm(made, axis=1, keepdims=True)).astype(np.float32)
-        return units if self._engine.plant(self._vector, units) else None
+        return {LOG: units} if self._engine.plant(self._vector, units) else {}
 
     def unreached(self) -> list[str]:
         replicas = "Other nodes of a cluster hold replicas of the shards: each has a folder of its own."
-        return [*([replicas] if self._engine.clustered else []), UNLINKED, BACKUPS]
+        return [*([replicas] if self._engine.clustered else []), ENGINE, BACKUPS]
 
 
 def _point_id(text: str) -> int | str:

@@ -22,7 +22,7 @@ import numpy as np
 
 from damnatio.galleries import STORES
 from damnatio.galleries.base import Store, need
-from damnatio.galleries.files import BACKUPS, UNLINKED
+from damnatio.galleries.files import BACKUPS, ENGINE
 from damnatio.galleries.items import Block, FileClass, Key, Place, Step, Vectors
 from damnatio.support.errors import DamnatioError
 
@@ -258,7 +258,7 @@ class Redis(Store):
     def unreached(self) -> list[str]:
         replicas = int(self._info.get("connected_slaves", 0))
         said = [f"{replicas} replicas have snapshots and logs of their own."] if replicas else []
-        return [*said, UNLINKED, BACKUPS]
+        return [*said, ENGINE, BACKUPS]
 
     @property
     def _dir(self) -> Path | None:

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from damnatio.galleries.items import Frozen, Hit, Key, Units, Vectors
+from damnatio.galleries.items import Block, Frozen, Hit, Key, Place, Units, Vectors
+from damnatio.galleries.walking import walk
 
 if TYPE_CHECKING:
     from damnatio.galleries.base import Store
@@ -26,25 +27,29 @@ class SearchesCompared(Frozen):
 
 def exact_search(store: "Store", queries: Vectors, k: int) -> list[list[Hit]]:
     """The k nearest rows of all searched places. Ties go to the smaller key."""
-    units = normalised(queries)
-    best: list[list[Hit]] = [[] for _ in units]
-    floor = np.full(len(units), -np.inf)
-    for place in store.places():
-        if not place.searched:
-            continue
-        for block in store.blocks(place.name):
-            if block.vectors is None or block.vectors.shape[1] != units.shape[1] or not len(block.ids):
-                continue
-            scores = units @ normalised(block.vectors).T
-            for query in np.flatnonzero(scores.max(axis=1) >= floor).tolist():
-                row_scores = scores[query]
-                lowest = -np.partition(-row_scores, k - 1)[k - 1] if k < len(row_scores) else -np.inf
-                nearest = np.flatnonzero(row_scores >= lowest).tolist()
-                hits = [Hit(Key(place.name, block.ids[row]), float(row_scores[row])) for row in nearest]
-                best[query] = sorted(best[query] + hits, key=lambda hit: (-hit.score, hit.key))[:k]
-                if len(best[query]) == k:
-                    floor[query] = best[query][-1].score
-    return best
+    nearest = _Nearest(normalised(queries), k)
+    walk(store, nearest, searched=True, title=f"{len(queries):,} searches")
+    return nearest.best
+
+
+class _Nearest:
+    def __init__(self, units: Units, k: int) -> None:
+        self._units, self._k = units, k
+        self.best: list[list[Hit]] = [[] for _ in units]
+        self._floor = np.full(len(units), -np.inf)
+
+    def see(self, place: Place, block: Block) -> None:
+        if block.vectors is None or block.vectors.shape[1] != self._units.shape[1] or not len(block.ids):
+            return
+        scores = self._units @ normalised(block.vectors).T
+        for query in np.flatnonzero(scores.max(axis=1) >= self._floor).tolist():
+            row_scores, k = scores[query], self._k
+            lowest = -np.partition(-row_scores, k - 1)[k - 1] if k < len(row_scores) else -np.inf
+            nearest = np.flatnonzero(row_scores >= max(lowest, self._floor[query])).tolist()
+            hits = [Hit(Key(place.name, block.ids[row]), float(row_scores[row])) for row in nearest]
+            self.best[query] = sorted(self.best[query] + hits, key=lambda hit: (-hit.score, hit.key))[:k]
+            if len(self.best[query]) == k:
+                self._floor[query] = self.best[query][-1].score
 
 
 def normalised(vectors: Vectors) -> Units:

@@ -3,6 +3,7 @@
 A store gives the words that differ: how a query runs, how an id is spelt, how vectors are read and written.
 """
 
+import contextlib
 import uuid
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,6 +22,10 @@ from damnatio.support.errors import DamnatioError
 
 AT_ONCE = 500
 """ids in one query"""
+
+
+class _TakenBackError(Exception):
+    """Ends a rehearsal."""
 
 
 class SqlStore(Store):
@@ -190,18 +195,27 @@ class SqlStore(Store):
 
     # --- what is done to it ------------------------------------------------------------------------------------------
 
+    def rehearse(self, keys: Sequence[Key]) -> None:
+        """The delete itself, taken back."""
+        with contextlib.suppress(_TakenBackError), self.transaction():
+            self._delete(keys)
+            raise _TakenBackError
+
     def delete(self, keys: Sequence[Key]) -> int:
+        with self.transaction():
+            return self._delete(keys)
+
+    def _delete(self, keys: Sequence[Key]) -> int:
         self.need_write()
         known = {table.name for table in self.layout.tables} | {self.layout.blobs.table if self.layout.blobs else ""}
         other = next((key for key in keys if key.place not in known), None)
         if other is not None:
             raise DamnatioError(f"The gallery {self.address.shown} has no table `{other.place}`: nothing was deleted.")
         deleted = 0
-        with self.transaction():
-            for table in self.layout.tables:
-                deleted += self._delete_from(table, {key.id for key in keys if key.place == table.name})
-            if self.layout.blobs is not None and keys:
-                deleted += self._build_anew(self.layout.blobs)
+        for table in self.layout.tables:
+            deleted += self._delete_from(table, {key.id for key in keys if key.place == table.name})
+        if self.layout.blobs is not None and keys:
+            deleted += self._build_anew(self.layout.blobs)
         return deleted
 
     def _delete_from(self, table: Table, ids: set[str]) -> int:

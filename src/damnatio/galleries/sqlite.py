@@ -24,7 +24,7 @@ import numpy as np
 
 from damnatio.galleries import STORES
 from damnatio.galleries.base import content_ids, need
-from damnatio.galleries.files import FileStore, need_room
+from damnatio.galleries.files import ENGINE, FileStore, need_room
 from damnatio.galleries.items import FileClass, Step, Vectors
 from damnatio.galleries.occupied import need_alone
 from damnatio.galleries.sql_layouts import OPTIONS, described, recognised, unknown
@@ -51,6 +51,7 @@ class Sqlite(SqlStore, FileStore):
     scheme = "sqlite"
     aliases: ClassVar[tuple[str, ...]] = ("sqlite3",)
     options: ClassVar[Mapping[str, str]] = OPTIONS
+    blocks_left: ClassVar[str] = ENGINE
     _connection: Any = None
 
     @classmethod
@@ -91,7 +92,7 @@ class Sqlite(SqlStore, FileStore):
             head = file.read(100)
         if head and not head.startswith(MAGIC):
             raise DamnatioError(f"The gallery {self.path} is no SQLite database, or it is encrypted.")
-        if head and max(head[18], head[19]) > NEWEST_FORMAT:
+        if head and max(head[18:20], default=0) > NEWEST_FORMAT:
             raise DamnatioError(f"The gallery {self.path} was written by a newer SQLite: install a newer one first.")
 
     def _connect(self, engine: Any) -> None:

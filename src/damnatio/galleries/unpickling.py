@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from damnatio.galleries.npy_streams import with_characters
 from damnatio.support.unpickling import Machine, UnpicklingError, unescaped, word
 
 TYPE = re.compile(r"[<>|=]?([fiub][1248]|[US][0-9]{1,5}|b1)")
@@ -175,7 +176,8 @@ def _array(content: Any, kind: Any, shape: Any, order: Any = "C") -> Any:
         raise ValueError("an array of objects")
     if not isinstance(shape, tuple) or not all(type(one) is int and one >= 0 for one in shape) or len(shape) > 4:
         raise ValueError("a shape that is none")
-    return np.frombuffer(content, kind.dtype).reshape(shape, order="F" if order == "F" else "C").copy()
+    values = with_characters(np.frombuffer(content, kind.dtype))
+    return values.reshape(shape, order="F" if order == "F" else "C").copy()
 
 
 def _scalar(kind: Any, content: Any) -> Any:

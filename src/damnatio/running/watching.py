@@ -65,7 +65,7 @@ class Bar:
     """A piece of work of this process."""
 
     title: str
-    total: int
+    total: int | None
     unit: str
     done: int
     note: str = ""
@@ -135,7 +135,7 @@ class Watch:
         self._say(line)
 
     @contextmanager
-    def bar(self, title: str, total: int, unit: str, done: int) -> Iterator[Advance]:
+    def bar(self, title: str, total: int | None, unit: str, done: int) -> Iterator[Advance]:
         bar = Bar(title, total, unit, done)
         if title and total:  # other work is not worth a line
             self._bars.append(bar)

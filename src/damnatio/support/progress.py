@@ -17,7 +17,7 @@ Advance = Callable[..., None]
 class Screen(Protocol):
     """What shows the work of this process."""
 
-    def bar(self, title: str, total: int, unit: str, done: int) -> AbstractContextManager[Advance]: ...
+    def bar(self, title: str, total: int | None, unit: str, done: int) -> AbstractContextManager[Advance]: ...
 
 
 _screens: list[tuple[int, Screen]] = []
@@ -43,13 +43,13 @@ class Dark:
     """A screen that shows nothing, of a process whose parent shows its work."""
 
     @contextmanager
-    def bar(self, title: str, total: int, unit: str, done: int) -> Iterator[Advance]:
+    def bar(self, title: str, total: int | None, unit: str, done: int) -> Iterator[Advance]:
         yield _unseen
 
 
 @contextmanager
-def progress(title: str, total: int, unit: str, done: int = 0) -> Iterator[Advance]:
-    """Say how far a piece of work is. `done` units were finished before."""
+def progress(title: str, total: int | None, unit: str, done: int = 0) -> Iterator[Advance]:
+    """Say how far a piece of work is. `done` units were finished before. No total: it is not known."""
     if os.environ.get("RANK", "0") != "0":  # of a group, the main process shows it
         yield _unseen
     elif watched():
@@ -67,7 +67,7 @@ def _unseen(count: int, note: str = "") -> None:
 
 
 @contextmanager
-def _own_line(title: str, total: int, unit: str, done: int) -> Iterator[Advance]:
+def _own_line(title: str, total: int | None, unit: str, done: int) -> Iterator[Advance]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn
     from rich.progress import TimeRemainingColumn as TimeLeft

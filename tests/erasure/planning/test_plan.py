@@ -12,6 +12,7 @@ from damnatio.cli.main import main
 from damnatio.erasure.planning.leftovers import runs_with
 from damnatio.erasure.planning.plan import Plan, read_plan
 from damnatio.erasure.proving.keys import signing_key
+from damnatio.erasure.proving.statement import read_record
 from damnatio.erasure.request import Case
 from damnatio.support.errors import DamnatioError
 from damnatio.support.tables import Table
@@ -96,12 +97,53 @@ def test_a_gallery_of_another_model_is_compared_by_name_only(world: World) -> No
     assert plan.enrolled[0].store == 0
 
 
+def test_an_id_that_several_rows_have_is_to_be_decided(world: World) -> None:
+    """A delete by id takes all its rows, also the one that does not show the person."""
+    faiss = pytest.importorskip("faiss")
+    images = [photograph(pattern(0), 90_000), photograph(pattern(0), 90_001), photograph(pattern(400), 90_002)]
+    images += [photograph(pattern(300 + i), 70_000 + i) for i in range(20)]
+    rows = embedded(world.model, images)
+    index = faiss.IndexIDMap2(faiss.IndexFlatIP(rows.shape[1]))
+    index.add_with_ids(rows, np.array([7, 8, 7, *range(100, 120)]))
+    faiss.write_index(index, str(world.root / "faces.index"))
+    out = world.root / "again"
+    gallery = f"faiss:{world.root}/faces.index"
+    erase(world.model, world.people, out=out, gallery=gallery, case=Case("5", key=world.key), say=lambda line: None)
+    plan = read_plan(out / "plan.json", signing_key(world.key))
+    found = {one.item.id: (one.standing, one.item.copies, one.item.flags) for one in plan.items}
+    assert found == {"7": ("candidate", 2, ("shared",)), "8": ("candidate", 1, ())}
+    assert main(["purge", str(out / "plan.json"), "--accept", "all", "--confirm", "2"]) == 0
+    assert read_record(out / "record.json").statement.predicate.stores[0].neighbours.deleted == 3
+    assert main(["verify", str(out / "record.json")]) == 0
+
+
 def test_runs_that_hold_the_person_are_listed(tmp_path: Path) -> None:
     for name, people in (("one", ["Ann_Lee", "Bob"]), ("two", ["Bob"])):
         stage = tmp_path / name / "1-faces" / "folder-0"
         stage.mkdir(parents=True)
         Table({"image": ["a"] * len(people), "identity": people}).write(stage / "faces.parquet")
     assert list(runs_with(tmp_path, ["Ann Lee"])) == [(tmp_path / "one", "Ann_Lee")]
+
+
+def test_what_runs_hold_is_not_reached_and_the_operator_is_told(world: World) -> None:
+    """No purge cuts a person out of a checkpoint: the plan says what to do, and the record that it was not done."""
+    run = world.root / "runs" / "old"
+    for stage in ("1-faces/folder-0", "4-train/original-0", "6-embed/original-0"):
+        (run / stage).mkdir(parents=True)
+    Table({"image": ["a", "b"], "identity": [PERSON, "Bob"]}).write(run / "1-faces" / "folder-0" / "faces.parquet")
+    out, before = world.root / "again", sorted(run.rglob("*"))
+    case = Case("5", key=world.key, runs=[world.root / "runs"])
+    erase(world.model, world.people, out=out, gallery=world.gallery, case=case, say=lambda line: None)
+    left = {one.kind: one for one in read_plan(out / "plan.json", signing_key(world.key)).leftovers if one.kind}
+    assert list(left) == ["photographs", "embeddings", "checkpoints"]
+    assert left["checkpoints"].path == str(run / "4-train")
+    assert f"Remove it: rm -r {run / '6-embed'}" in left["embeddings"].what
+    assert "train anew without the person" in (out / "plan.html").read_text()
+    assert main(["purge", str(out / "plan.json"), "--reject", "all", "--confirm", str(OWN)]) == 0
+    assert sorted(run.rglob("*")) == before
+    (said,) = (words for words in read_record(out / "record.json").statement.predicate.not_reached if "Runs" in words)
+    assert "folders 1 with photographs, 1 with embeddings, 1 with checkpoints" in said
+    assert "Runs of damnatio hold the person" in (out / "officer.html").read_text()
 
 
 @pytest.mark.parametrize(

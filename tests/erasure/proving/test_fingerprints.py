@@ -110,6 +110,9 @@ def test_a_later_scan_finds_what_comes_back(
         copy.write(kept[1] / "gallery.npz", "inner.npz")
     assert main(words) == 3
     assert "RESIDUE, 64 of 64 fingerprints found" in capsys.readouterr().out
+    world.gallery.with_name("gallery.npz.old").write_bytes(np.random.default_rng(0).bytes(5_000))
+    assert main(words) == 0  # nobody can be seen in it: that is no proof, and no failure
+    assert "Unsure: rescan." in capsys.readouterr().out
     assert main(words[:-2]) == 2
     assert "name the private key of their holder" in capsys.readouterr().err
     assert json.loads(world.record.read_text())["payload"]

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from damnatio.cli.main import main
 from damnatio.erasure.planning.plan import read_plan
-from damnatio.erasure.proving.chain import chain_of
+from damnatio.erasure.proving.chain import Link, add_link, chain_of
 from damnatio.erasure.proving.checking import Evidence, check
 from damnatio.erasure.proving.envelope import canonical, signed
 from damnatio.erasure.proving.keys import make_pair, public_of, signing_key
@@ -84,6 +84,9 @@ def test_the_record_holds_no_name_no_id_and_no_biometric_data(done: World, kept:
 
 def test_names_in_addresses_and_commands_are_masked() -> None:
     content = {"a": "rm -f /photos/Ann_Lee/x.jpg", "b": ["faces:/annlee/", "ANN%20LEE"], "c": 3, "d": "Annabel Leeds"}
+    assert masked("/data/AnnLee01.jpg ann-lee2 Bann Lee", ["Ann Lee"]) == "/data/[name]01.jpg [name]2 Bann Lee"
+    decomposed = "Zoe" + chr(0x308)
+    assert masked(f"Zo\u00eb {decomposed} Zo%C3%AB", [decomposed]) == "[name] [name] [name]"
     assert masked(content, ["Ann Lee"]) == {
         "a": "rm -f /photos/[name]/x.jpg",
         "b": ["faces:/[name]/", "[name]"],
@@ -222,3 +225,42 @@ def test_keys_are_never_overwritten(done: World, capsys: pytest.CaptureFixture[s
     assert "a key is never overwritten" in capsys.readouterr().err
     assert done.key.read_bytes() == before
     assert done.key.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.cli
+def test_a_record_whose_place_another_took_is_made_anew(world: World) -> None:
+    """A purge that was killed after it wrote its record, and before it was in the chain; then another record came."""
+    with pytest.MonkeyPatch.context() as patch:
+
+        def stop(path: Path, link: object) -> None:
+            raise KeyboardInterrupt
+
+        patch.setattr("damnatio.erasure.proving.signing.add_link", stop)
+        assert main(["purge", str(world.plan), *ACCEPTED]) == 130
+    assert world.record.exists()
+    other = Link(number=1, case="other", signed="2026-01-01T00:00:00Z", sha256="1" * 64)
+    add_link(chain_of(world.key), other)
+    assert main(["purge", str(world.plan), *ACCEPTED]) == 0
+    predicate = read_record(world.record).statement.predicate
+    assert (predicate.number, predicate.previous) == (2, other.sha256)
+    assert outcomes(Evidence(world.record, chain=chain_of(world.key)))["chain"] == "passed"
+
+
+def test_a_record_of_another_plan_is_not_taken_for_this_ones(
+    done: World, kept: tuple[World, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    resigned(done, lambda p: p.update(case="2026-99"))
+    content = payload_of(done.record)
+    content["subject"][-1]["digest"]["sha256"] = "0" * 64
+    done.record.write_text(signed(canonical(content), signing_key(done.key)).text)
+    assert main(["purge", str(done.plan), *ACCEPTED]) == 2
+    assert "is no record of this plan" in capsys.readouterr().err
+
+
+def test_rows_that_nobody_planned_to_delete_are_a_contradiction(done: World) -> None:
+    def forge(p: dict[str, Any]) -> None:
+        p["stores"][0]["neighbours"].update(rows_before=70, deleted=8)
+
+    resigned(done, forge)
+    found = {level.name: level for level in check(Evidence(done.record)).levels}
+    assert "lost 8 rows, and 4 were to be deleted" in found["sums"].words

@@ -12,6 +12,7 @@ import pytest
 from damnatio.cli.main import main
 from damnatio.erasure.proving.chain import chain_of, read_chain
 from damnatio.erasure.proving.checking import Evidence, check
+from damnatio.erasure.proving.keys import make_pair
 from damnatio.erasure.proving.statement import read_record
 from tests.erasure.cases import MEMBERS, World
 from tests.erasure.purging.test_purge import ACCEPTED
@@ -44,6 +45,13 @@ if moment == "record":
     signing.write_atomically = killing(signing.write_atomically, lambda words: True)
 if moment == "link":
     signing.add_link = killing(signing.add_link, lambda words: True)
+if moment == "forgetting":  # the working files are being removed: one is gone
+    from damnatio.erasure.purging import purge
+    def forget(work):
+        for path in work.work.glob("needles-*"):
+            path.unlink()
+            die()
+    purge._Purge.forget = forget
 if moment == "replacing":
     from damnatio.galleries import files
     files.finish_replacing = killing(files.finish_replacing, lambda words: files.noted(words[0]).exists())
@@ -61,10 +69,14 @@ sys.exit(main(sys.argv[3:]))
         ("record", "after"),
         ("link", "before"),
         ("link", "after"),
+        ("fingerprints", "before"),
+        ("fingerprints", "after"),
+        ("forgetting", "after"),
     ],
 )
 def test_a_purge_that_is_killed_goes_on(world: World, moment: str, when: str) -> None:
-    words = ["purge", str(world.plan), *ACCEPTED]
+    holder = make_pair(world.root / "holder.pem", holder=True)
+    words = ["purge", str(world.plan), *ACCEPTED, "--fingerprints-for", str(holder)]
     done = subprocess.run([sys.executable, "-c", JOURNAL, moment, when, *words], env=dict(os.environ), check=False)
     assert done.returncode == -signal.SIGKILL
     assert main(words) == 0

@@ -1,5 +1,6 @@
 """Photographs of a folder: found by name and by face, removed, and no name of a file in the record."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -52,3 +53,29 @@ def test_photographs_go_with_the_templates(world: World, photos: Path, capsys: p
     assert "61000" not in record
     assert PERSON not in record
     assert main(["verify", str(out / "record.json"), "--stores"]) == 0
+
+
+def test_a_link_out_of_the_folder_is_refused_before_anything_is_deleted_anywhere(
+    world: World, photos: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The gallery comes first: it must not be purged when the folder is refused."""
+    elsewhere = world.root / "elsewhere.png"
+    elsewhere.write_bytes((photos / PERSON / "60000.png").read_bytes())
+    (photos / PERSON / "60002.png").symlink_to(elsewhere)
+    out = world.root / "again"
+    case = Case(id="7", key=world.key, photos=[photos])
+    erase(world.model, world.people, out=out, gallery=world.gallery, case=case, overrides=["threads=1"])
+    before = world.state()
+    words = ["purge", str(out / "plan.json"), "--accept", "all", "--confirm"]
+    count = str(len(read_plan(out / "plan.json", signing_key(world.key)).items))
+    assert main([*words, count]) == 2
+    assert "is a link to" in (said := capsys.readouterr().err)
+    assert "Nothing was deleted." in said
+    assert "half done" not in said
+    assert world.state() == before
+    (photos / PERSON / "60002.png").unlink()
+    os.link(photos / PERSON / "60000.png", world.root / "second-name.png")
+    assert main([*words, count]) == 2
+    capsys.readouterr()
+    assert "gallery.npz" in world.state()
+    assert PERSON in world.names()

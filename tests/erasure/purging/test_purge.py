@@ -41,7 +41,7 @@ def test_exactly_the_items_go(world: World, capsys: pytest.CaptureFixture[str]) 
     assert file.fragments == 4 * 128 // 8
     assert file.control_found > 0
     assert not (world.out / "purge").exists()
-    assert "GONE: the purge deleted 4 items from 1 store" in capsys.readouterr().out
+    assert "The purge deleted 4 items from 1 store, and no fragment" in capsys.readouterr().out
 
 
 def test_what_is_rejected_stays(world: World) -> None:
@@ -196,7 +196,7 @@ def test_a_copy_that_somebody_left_beside_it_is_residue(world: World, capsys: py
     copy.write_bytes(world.gallery.read_bytes())
     assert purged(world, *ACCEPTED) == 3
     out = capsys.readouterr().out
-    assert "RESIDUE: the purge deleted 4 items from 1 store, but fragments of them are still in files of store 1" in out
+    assert "The purge deleted 4 items from 1 store, but fragments of them are still in files of store 1" in out
     assert str(copy) in out
     assert check(Evidence(world.record)).passed  # the record is true, and says so
     assert str(copy) not in world.record.read_text()

@@ -1,17 +1,21 @@
 """Verdicts: each of the four, the worst of them, and what must be seen before GONE is said."""
 
+import itertools
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from damnatio.galleries.items import FileClass, Key, Sought
+from damnatio.galleries.address import Address, parse
+from damnatio.galleries.items import FileClass, Key, Sought, Vectors
+from damnatio.galleries.npz import Npz
 from damnatio.galleries.opening import open_store
 from damnatio.galleries.scanning.needles import Needles
 from damnatio.galleries.scanning.scan import needles_of, scan_class, scan_store
-from damnatio.galleries.scanning.verdicts import ORDER, worst
+from damnatio.galleries.scanning.verdicts import ORDER, ClassScan, worst
 from tests.galleries.scanning.spelt import DIM, people
 
 PERSON, OTHERS = people(2, seed=1), people(20, seed=2)
@@ -46,7 +50,6 @@ def test_residue_is_counted_and_said_where(tmp_path: Path) -> None:
 def test_no_bytes_are_gone_and_unreadable_files_are_unreached(tmp_path: Path) -> None:
     assert scan_class(FileClass("log", []), WHO, STAYS).verdict == "GONE"
     assert scan_class(written(tmp_path, a=b""), WHO, STAYS).verdict == "GONE"
-    assert scan_class(FileClass("log", [tmp_path / "rolled"]), WHO, STAYS).verdict == "GONE"
     away = scan_class(FileClass("log", [], unreached="The server is elsewhere."), WHO, STAYS)
     assert (away.verdict, away.reason) == ("UNREACHED", "The server is elsewhere.")
     folder = scan_class(FileClass("log", [tmp_path]), WHO, STAYS)  # a folder cannot be read as a file
@@ -145,3 +148,77 @@ def test_rows_that_stay_are_not_looked_for_among_those_that_go(tmp_path: Path) -
         assert (scan.found, scan.shared, scan.control_found) == (2 * EACH, 0, 20 * EACH)
         every = [Key("rows", id) for block in store.blocks("rows") for id in block.ids]
         assert scan_store(store, needles_of(store, keys), every).classes[0].control_fragments == 0
+
+
+# --- files that come and go while they are read ----------------------------------------------------------------------
+
+
+class Rolling(Npz):
+    """A gallery with a log. Whenever its files are listed, `roll` happens right after."""
+
+    def __init__(self, address: Address, roll: Callable[[Path], None], planted: bool = False) -> None:
+        super().__init__(address)
+        self.roll, self.planted, self.logs = roll, planted, self.path.parent / "logs"
+
+    def plants(self) -> dict[str, Vectors]:
+        if not self.planted:
+            return {}
+        (self.logs / "control").write_bytes(OTHERS[5:6].tobytes())
+        return {"log": OTHERS[5:6]}
+
+    def file_classes(self) -> list[FileClass]:
+        found = [*super().file_classes(), FileClass("log", sorted(self.logs.iterdir()))]
+        self.roll(self.logs)
+        return found
+
+
+def rolled(folder: Path, roll: Callable[[Path], None], planted: bool = False) -> ClassScan:
+    """The scan of the log, while it is rolled. The person is in no row of the gallery."""
+    np.savez(folder / "gallery.npz", embeddings=OTHERS, names=np.array([f"p{i}" for i in range(len(OTHERS))]))
+    (folder / "logs").mkdir()
+    (folder / "logs" / "1").write_bytes(PERSON.tobytes())
+    store = Rolling(parse(str(folder / "gallery.npz")), roll, planted)
+    store.open(False)
+    with store:
+        return next(one for one in scan_store(store, WHO, []).classes if one.name == "log")
+
+
+def test_what_takes_the_place_of_a_listed_file_is_read_too(tmp_path: Path) -> None:
+    def roll(logs: Path) -> None:
+        if (logs / "1").exists():
+            (logs / "1").rename(logs / "2")
+
+    found = rolled(tmp_path, roll)
+    assert (found.verdict, found.found, found.files) == ("RESIDUE", 2 * EACH, 1)
+
+
+def test_a_file_that_vanished_unread_is_no_proof(tmp_path: Path) -> None:
+    """It may lie under a name that nobody lists. Without a control nothing is GONE."""
+    found = rolled(tmp_path, lambda logs: (logs / "1").unlink(missing_ok=True))
+    assert (found.verdict, found.files, found.bytes) == ("BLIND", 0, 0)
+    assert "vanished" in found.reason
+
+
+def test_a_control_that_was_written_must_be_seen(tmp_path: Path) -> None:
+    (tmp_path / "seen").mkdir()
+    assert rolled(tmp_path / "seen", lambda logs: (logs / "1").unlink(missing_ok=True), planted=True).verdict == "GONE"
+
+    def roll(logs: Path) -> None:
+        for path in logs.iterdir():
+            path.write_bytes(b"")
+
+    (tmp_path / "cut").mkdir()
+    cut = rolled(tmp_path / "cut", roll, planted=True)
+    assert (cut.verdict, cut.control_found) == ("BLIND", 0)
+
+
+def test_files_that_never_settle_are_unreached(tmp_path: Path) -> None:
+    numbers = itertools.count(10)
+
+    def roll(logs: Path) -> None:
+        (logs / "1").unlink(missing_ok=True)
+        (logs / f"{next(numbers)}").write_bytes(OTHERS.tobytes())
+
+    found = rolled(tmp_path, roll)
+    assert found.verdict == "UNREACHED"
+    assert "stop whatever writes" in found.reason

@@ -5,16 +5,14 @@ and under the altered one against a template that the old one made, as if it had
 gallery: some of its rows are taken, and the search is exact.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from damnatio.erasure.embedder import Embedder
 from damnatio.erasure.planning.plan import EnrolledAgain, Share
 from damnatio.erasure.planning.sought import Wanted, photographs_of
-from damnatio.galleries.base import Store
-from damnatio.galleries.items import Key, Units
-from damnatio.galleries.picking import sample
+from damnatio.galleries.items import Key, Units, Vectors
 from damnatio.galleries.searching import normalised
 from damnatio.methods.strangers import mean_direction
 from damnatio.metrics.intervals import wilson
@@ -53,10 +51,10 @@ class Photographs:
         return share(found, total)
 
 
-def others_of(store: Store, without: Sequence[Key], dim: int) -> Units:
-    """Some rows of a gallery, as unit vectors; none if it holds no vectors of this model."""
-    rows = [vector for vector in sample(store, without, AMONG).values() if vector.shape[-1] == dim]
-    return normalised(np.stack(rows)) if rows else np.empty((0, dim), np.float32)
+def others_of(rows: Mapping[Key, Vectors], dim: int) -> Units:
+    """These rows of a gallery as unit vectors; none if it holds no vectors of this model."""
+    same = [vector for vector in rows.values() if vector.shape[-1] == dim]
+    return normalised(np.stack(same)) if same else np.empty((0, dim), np.float32)
 
 
 def share(count: int, of: int) -> Share:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from damnatio.erasure.planning.plan import JSON, PAGE, Leftover
+from damnatio.erasure.planning.plan import JSON, PAGE, Leftover, RunKind
 from damnatio.erasure.record import JSON as ERASURE_JSON
 from damnatio.erasure.record import PAGE as ERASURE_PAGE
 from damnatio.erasure.request import GATE_AND_SCATTER, Request
@@ -12,6 +12,15 @@ from damnatio.support.errors import DamnatioError
 from damnatio.support.tables import Table
 
 FACES = "1-faces"
+OF_RUNS: dict[RunKind, tuple[tuple[str, ...], str]] = {
+    "photographs": ((FACES, "2-captures", "3-partitions", "report"), "pixels, names and figures"),
+    "embeddings": (("4-trunk", "6-embed", "7-evaluate"), "cached embeddings and scores"),
+    "checkpoints": (
+        ("4-train", "5-forget"),
+        "checkpoints that were trained while the person was among the faces; train anew without the person",
+    ),
+}
+"""what the stages of a run hold of the people in it"""
 
 
 def leftovers(request: Request, names: Sequence[str]) -> list[Leftover]:
@@ -33,11 +42,16 @@ def leftovers(request: Request, names: Sequence[str]) -> list[Leftover]:
         found.append(Leftover(path=str(out), what=what))
     if request.keep_work:
         found.append(Leftover(path=str(request.work), what="the working folder, kept with --keep-work: remove it"))
-    for folder in case.runs:
-        for run, name in runs_with(folder, names):
-            what = f"a run of damnatio with {name}: pixels, embeddings and checkpoints of the person. Remove it"
-            found.append(Leftover(path=str(run), what=what))
-    return found
+    return found + [left for folder in case.runs for run, name in runs_with(folder, names) for left in _held(run, name)]
+
+
+def _held(run: Path, name: str) -> Iterator[Leftover]:
+    """What a run holds of the person. A purge cuts nothing out of it: its outputs are known by the hash of what they
+    were made from, and no person can be cut out of weights."""
+    for kind, (stages, what) in OF_RUNS.items():
+        if there := [str(run / stage) for stage in stages if (run / stage).is_dir()]:
+            said = f"of a run of damnatio with {name}: {what}. Remove it: rm -r {' '.join(there)}"
+            yield Leftover(path=", ".join(there), what=said, kind=kind)
 
 
 def runs_with(folder: Path, names: Sequence[str]) -> Iterator[tuple[Path, str]]:

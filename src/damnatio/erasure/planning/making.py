@@ -9,7 +9,7 @@ import numpy as np
 
 from damnatio import __version__
 from damnatio.erasure.embedder import Embedder
-from damnatio.erasure.planning.enrolling import Photographs, others_of, share
+from damnatio.erasure.planning.enrolling import AMONG, Photographs, others_of, share
 from damnatio.erasure.planning.leftovers import leftovers
 from damnatio.erasure.planning.plan import (
     JSON,
@@ -32,8 +32,11 @@ from damnatio.erasure.record import Record
 from damnatio.erasure.request import Request
 from damnatio.galleries.address import Address, parse
 from damnatio.galleries.base import Store
-from damnatio.galleries.items import Item, Key
+from damnatio.galleries.census import Counted
+from damnatio.galleries.items import SHARED, Census, Item, Key
 from damnatio.galleries.opening import open_store
+from damnatio.galleries.picking import Sampled, Tallied
+from damnatio.galleries.walking import walk
 from damnatio.support.errors import DamnatioError
 
 MONTH = timedelta(days=30)
@@ -76,9 +79,11 @@ def make_plan(request: Request, record: Record, altered: Path, ready: Path, say:
         with open_store(address) as store:
             found = store.find(person.sought)
             keys = [item.key for item in found.items]
-            stores.append(_store(number, store, keys, found.notes))
-            items += _numbered(store, number, found.items, len(items))
-            others = others_of(store, keys, person.old.card.dim)
+            counted, tallied, sampled = Counted(keys), Tallied(keys), Sampled(keys, AMONG)
+            walk(store, counted, tallied, sampled)
+            stores.append(_store(number, store, counted.censuses()[0], found.notes))
+            items += _numbered(store, number, [_with_all_rows(item, tallied) for item in found.items], len(items))
+            others = others_of(sampled.vectors, person.old.card.dim)
         if len(others):
             enrolled.append(photographs.searched(number, address.scheme, others))
     if not enrolled:
@@ -115,13 +120,13 @@ def make_plan(request: Request, record: Record, altered: Path, ready: Path, say:
     return plan
 
 
-def _store(number: int, store: Store, keys: Sequence[Key], notes: Sequence[str]) -> PlannedStore:
+def _store(number: int, store: Store, census: Census, notes: Sequence[str]) -> PlannedStore:
     return PlannedStore(
         number=number,
         kind=store.address.scheme,
         address=store.address.shown,
         versions=store.versions,
-        census=store.census(keys),
+        census=census,
         needs=room_for_delete(store),
         steps=[
             PlannedStep(
@@ -145,6 +150,14 @@ def _store(number: int, store: Store, keys: Sequence[Key], notes: Sequence[str])
         unreached=store.unreached(),
         notes=list(notes),
     )
+
+
+def _with_all_rows(item: Item, tallied: Tallied) -> Item:
+    """A delete takes all rows of a key. If some of them do not show the person, somebody has to decide."""
+    rows = tallied.rows[item.key]
+    if rows <= item.copies:
+        return item
+    return item.model_copy(update={"copies": rows, "flags": tuple(dict.fromkeys((*item.flags, SHARED)))})
 
 
 def _numbered(store: Store, number: int, found: Sequence[Item], before: int) -> list[PlannedItem]:

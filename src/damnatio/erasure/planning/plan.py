@@ -29,6 +29,9 @@ Standing = Literal["sure", "candidate", "follows"]
 items to which it is attached goes"""
 
 
+RunKind = Literal["photographs", "embeddings", "checkpoints"]
+
+
 class Share(Frozen):
     """So many of so many, with Wilson's interval of 95 %."""
 
@@ -110,6 +113,9 @@ class Leftover(Frozen):
 
     path: str
     what: str
+    """what it holds, and what to do about it"""
+    kind: RunKind | None = None
+    """of an output of a run of damnatio: what it holds of the person"""
 
 
 class Plan(Frozen):
@@ -162,7 +168,7 @@ def read_plan(path: Path, key: "Ed25519PrivateKey") -> Plan:
         keyid, signature = str(seal["keyid"]), base64.b64decode(seal["sig"], validate=True)
     except FileNotFoundError:
         raise DamnatioError(f"There is no plan {path}: `damnatio erase ... --case ID` makes one.") from None
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise DamnatioError(f"{path} is no whole plan: make a new one with `damnatio erase`.") from error
     mine = fingerprint(key.public_key())
     if keyid != mine:
@@ -171,8 +177,9 @@ def read_plan(path: Path, key: "Ed25519PrivateKey") -> Plan:
         )
     if not Envelope(KIND, canonical(plan), keyid, signature).is_signed_by(key.public_key()):
         raise DamnatioError(f"{path} was changed after it was sealed: nothing was deleted. Make a new plan.")
-    if plan.get("format") != FORMAT:
-        raise DamnatioError(f"{path} has the format {plan.get('format')}, and this damnatio reads {FORMAT}.")
+    format = plan.get("format") if isinstance(plan, dict) else None
+    if format != FORMAT:
+        raise DamnatioError(f"{path} has the format {format}, and this damnatio reads {FORMAT}.")
     try:
         return Plan.model_validate(plan)
     except ValidationError as error:

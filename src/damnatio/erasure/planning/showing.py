@@ -3,25 +3,12 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from jinja2 import Environment, PackageLoader
-
 from damnatio.erasure.planning.plan import JSON, EnrolledAgain, Plan, PlannedItem, Share, Standing
+from damnatio.erasure.wording import FLAGS, HOW, megabytes, templates, unreached_by
 from damnatio.support.files import write_atomically
 
 LISTED = 40
 """items that a terminal shows; the page and plan.json have all"""
-HOW = {
-    "name": "by name",
-    "similarity": "by similarity",
-    "attached": "attached to another",
-    "orphan": "nothing refers to it",
-}
-FLAGS = {
-    "shared": "others use it too",
-    "group": "shows several people",
-    "unlike": "the name fits, the face does not",
-    "spelling": "spelt differently",
-}
 
 
 def lines_of(plan: Plan, path: Path) -> list[str]:
@@ -76,10 +63,6 @@ def indented(command: str) -> str:
     return command.replace("\n", "\n              ")
 
 
-def megabytes(count: int) -> str:
-    return f"{count / 1e6:,.1f} MB"
-
-
 def _table(items: Sequence[PlannedItem]) -> list[str]:
     return [
         f"{one.number:>4}  {one.standing:<9}  {one.item.kind:<10}  {_found(one)}  {one.item.place}/{one.item.id}"
@@ -101,7 +84,7 @@ def _remarks(one: PlannedItem) -> str:
 
 
 def write_page(plan: Plan, path: Path) -> None:
-    page = Environment(loader=PackageLoader("damnatio", "erasure"), autoescape=True)
-    page.filters.update(mb=megabytes, shown=shown, how=HOW.get, flag=lambda flag: FLAGS.get(flag, flag))
-    text = page.get_template("planning/plan.html").render(plan=plan, command=command(plan, Path(JSON)))
-    write_atomically(path, text)
+    page = templates()
+    page.filters.update(shown=shown)
+    shared = {"command": command(plan, Path(JSON)), "unreached": unreached_by(plan.stores)}
+    write_atomically(path, page.get_template("planning/plan.html").render(plan=plan, **shared))

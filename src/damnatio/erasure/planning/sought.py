@@ -7,6 +7,7 @@ from PIL import Image
 
 from damnatio.erasure.embedder import Embedder, units_of
 from damnatio.erasure.people import FacesOf, Person, read_people
+from damnatio.erasure.proving.masking import holds_name
 from damnatio.erasure.record import Record
 from damnatio.erasure.request import Request
 from damnatio.erasure.verifying import LINKED
@@ -102,7 +103,7 @@ def wanted(request: Request, record: Record) -> Wanted:
 
 def need_no_name(case: str, names: list[str]) -> None:
     """Refuse a case that is called after the person: the record holds the case, and no name."""
-    if any(name.casefold() in case.casefold() for name in names if name):
+    if holds_name(case, names):
         raise DamnatioError(f"--case {case} holds a name of the person: take the number of your register instead.")
 
 

@@ -61,9 +61,9 @@ def build(
         items=items,
         item_key=hashlib.sha256(key).hexdigest(),
         stores=stores,
-        not_reached=[COPIES, RECIPIENTS],
-        remains=masked([*plan.remains, *_kept(plan, begun)], plan.names),
-        recipients=masked(plan.recipients, plan.names),
+        not_reached=[*_of_runs(plan), COPIES, RECIPIENTS],
+        remains=masked([*plan.remains, *_kept(plan, begun)], hidden_names(plan)),
+        recipients=masked(plan.recipients, hidden_names(plan)),
         fingerprints=str(begun["fingerprints_until"]) if journal.find("fingerprints") else "",
     )
     return said.Statement(subject=_subjects(plan, plan_file), predicate=predicate)
@@ -81,7 +81,7 @@ def sentence(count: int, stores: list[said.ErasedStore], verdict: Verdict) -> st
         "RESIDUE": f"but fragments of them are still in files of {which}",
     }
     touched = "" if all(store.neighbours.untouched for store in stores) else "; rows of others changed meanwhile"
-    return f"{verdict}: the purge deleted {where}, {ends[verdict]}{touched}."
+    return f"The purge deleted {where}, {ends[verdict]}{touched} ({verdict})."
 
 
 def _store(plan: Plan, one: PlannedStore, journal: Journal) -> said.ErasedStore:
@@ -94,13 +94,13 @@ def _store(plan: Plan, one: PlannedStore, journal: Journal) -> said.ErasedStore:
     items = int((journal.find("deleting", one.number) or {"items": 0})["items"])
     commands = [said.Command(command=f"delete {items} items", seconds=deleted["seconds"], at=deleted["at"])]
     for step in journal.all("step", one.number):
-        command = masked(step["command"], plan.names)
+        command = masked(step["command"], hidden_names(plan))
         commands.append(said.Command(command=command, seconds=step["seconds"], at=step["at"]))
     return said.ErasedStore(
         number=one.number,
         kind=one.kind,
-        address=masked(one.address, plan.names),
-        versions=masked(baseline["versions"], plan.names),
+        address=masked(one.address, hidden_names(plan)),
+        versions=masked(baseline["versions"], hidden_names(plan)),
         items=items,
         verdict=scans[1].verdict,
         commands=commands,
@@ -113,8 +113,8 @@ def _store(plan: Plan, one: PlannedStore, journal: Journal) -> said.ErasedStore:
             others_after=counts[1].others,
             searches=SearchesCompared.model_validate(after["searches"]),
         ),
-        unreached=masked(baseline["unreached"], plan.names),
-        notes=masked(one.notes, plan.names),
+        unreached=masked(baseline["unreached"], hidden_names(plan)),
+        notes=masked(one.notes, hidden_names(plan)),
     )
 
 
@@ -122,7 +122,7 @@ def _classes(before: Scan, after: Scan, plan: Plan) -> list[said.ScannedClass]:
     then: dict[str, ClassScan] = {one.name: one for one in before.classes}
     return [
         said.ScannedClass(
-            name=masked(one.name, plan.names),
+            name=masked(one.name, hidden_names(plan)),
             verdict=one.verdict,
             files=one.files,
             bytes=one.bytes,
@@ -133,7 +133,7 @@ def _classes(before: Scan, after: Scan, plan: Plan) -> list[said.ScannedClass]:
             control_found=one.control_found,
             encodings_before=then[one.name].encodings if one.name in then else {},
             encodings_after=one.encodings,
-            reason=masked(one.reason, plan.names),
+            reason=masked(one.reason, hidden_names(plan)),
         )
         for one in after.classes
     ]
@@ -145,15 +145,30 @@ def _kept(plan: Plan, begun: dict[str, Any]) -> list[str]:
     if plan.method == "GS":
         found.append("The altered model holds a suppression template of each person: it is personal data.")
     found.append("The plan and the photographs of the request are the operator's working papers.")
-    runs = sum("a run of damnatio" in left.what for left in plan.leftovers)
-    if runs:
-        found.append(f"{runs} run{'' if runs == 1 else 's'} of damnatio with the person, listed in the plan.")
     if begun["rejected"]:
         count = len(begun["rejected"])
         found.append(
             f"Rejected by the operator, and left where {'it is' if count == 1 else 'they are'}: {count} found."
         )
     return found
+
+
+def hidden_names(plan: Plan) -> list[str]:
+    """All names that the person goes by: those that were looked for, and those of the rows that were found."""
+    stored = {one.item.name for one in plan.items if len(one.item.name) > 1}
+    return [*plan.names, *sorted(stored - set(plan.names))]
+
+
+def _of_runs(plan: Plan) -> list[str]:
+    """Outputs of damnatio's own runs, which a purge does not touch."""
+    kinds = [left.kind for left in plan.leftovers if left.kind is not None]
+    if not kinds:
+        return []
+    counts = ", ".join(f"{kinds.count(kind)} with {kind}" for kind in dict.fromkeys(kinds))
+    return [
+        f"Runs of damnatio hold the person, and no purge touches them: folders {counts}. The plan lists them; the "
+        "operator removes them, and trains anew without the person where a checkpoint is needed."
+    ]
 
 
 def _subjects(plan: Plan, plan_file: Path) -> list[said.Subject]:

@@ -31,7 +31,7 @@ def read_chain(path: Path) -> list[Link]:
     """The links of a chain, in order. A last line without an end was being written when the machine stopped."""
     if not path.exists():
         return []
-    lines = path.read_text(encoding="utf-8").split("\n")[:-1]
+    lines = path.read_bytes().split(b"\n")[:-1]
     try:
         links = [Link.model_validate_json(line) for line in lines]
     except ValidationError as error:

@@ -117,6 +117,8 @@ def _sums(record: Read, evidence: Evidence) -> Level:
 
 def _contradictions(p: said.Predicate) -> Iterator[str]:
     counted = {store.number: sum(item.store == store.number for item in p.items) for store in p.stores}
+    if any(item.store not in counted for item in p.items):
+        yield "items are listed of a store that is not"
     if len(p.items) != p.decisions["deleted"] or len({item.hmac for item in p.items}) != len(p.items):
         yield f"{len(p.items)} items are listed, and {p.decisions['deleted']} were deleted"
     if p.decisions["found"] < p.decisions["deleted"]:
@@ -128,6 +130,10 @@ def _contradictions(p: said.Predicate) -> Iterator[str]:
             yield f"the verdict on store {store.number} is not the worst of its files"
         if any(one.found_after and one.verdict != "RESIDUE" for one in store.classes):
             yield f"store {store.number} has fragments left that its verdict does not say"
+        n = store.neighbours
+        rows = sum(item.copies for item in p.items if item.store == store.number and item.kind != "index")
+        if n.untouched and n.deleted > max(rows, store.items):
+            yield f"store {store.number} lost {n.deleted} rows, and {rows} were to be deleted"
         blind = (one for one in store.classes if one.verdict == "GONE" and one.bytes and not one.control_found)
         yield from (f"store {store.number}: {one.name} is GONE without a control" for one in blind)
     if p.verdict != worst([store.verdict for store in p.stores]):

@@ -7,7 +7,6 @@ pairs of type and payload are signed alike. Any DSSE tool can check it.
 """
 
 import base64
-import binascii
 import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -68,7 +67,7 @@ def read_envelope(text: str, where: str) -> Envelope:
             keyid=str(signature["keyid"]),
             signature=base64.b64decode(signature["sig"], validate=True),
         )
-    except (ValueError, KeyError, TypeError, binascii.Error) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise DamnatioError(f"{broken} ({type(error).__name__}).") from error
 
 

@@ -5,24 +5,22 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from jinja2 import Environment, PackageLoader
-
 from damnatio.erasure.planning.plan import Share
-from damnatio.erasure.proving.statement import ErasedItem, Predicate, read_record
+from damnatio.erasure.proving.statement import ErasedItem, read_record
+from damnatio.erasure.wording import templates, unreached_by
 from damnatio.support.files import atomic_file, write_atomically
 
 PAGES = ("officer", "auditor")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 SECONDS = 60
-HOW = {"name": "by name", "similarity": "by similarity", "attached": "attached to another", "orphan": "orphaned"}
 
 
 def write_pages(record: Path, folder: Path) -> list[Path]:
     """officer.html and auditor.html, from nothing but the record; and their PDFs if a browser is installed. Without
     one, print the pages from any browser."""
     read = read_record(record)
-    pages = Environment(loader=PackageLoader("damnatio", "erasure"), autoescape=True)
-    pages.filters.update(share=_share, mb=_size, how=HOW.get, number=lambda value: f"{value:,}", moment=_moment)
+    pages = templates()
+    pages.filters.update(share=_share, moment=_moment)
     folder.mkdir(parents=True, exist_ok=True)
     found = []
     for name in PAGES:
@@ -31,7 +29,9 @@ def write_pages(record: Path, folder: Path) -> list[Path]:
         p = read.statement.predicate
         write_atomically(
             path,
-            template.render(p=p, statement=read.statement, read=read, kinds=_kinds(p.items), unreached=_unreached(p)),
+            template.render(
+                p=p, statement=read.statement, read=read, kinds=_kinds(p.items), unreached=unreached_by(p.stores)
+            ),
         )
         found += [path, *print_page(path)]
     return found
@@ -66,22 +66,9 @@ def _kinds(items: list[ErasedItem]) -> dict[str, int]:
     return found
 
 
-def _unreached(predicate: Predicate) -> dict[str, list[int]]:
-    """What stores cannot reach, each sentence once, with the numbers of the stores."""
-    found: dict[str, list[int]] = {}
-    for store in predicate.stores:
-        for words in store.unreached:
-            found.setdefault(words, []).append(store.number)
-    return found
-
-
 def _moment(time: str) -> str:
     return f"{time[:10]} {time[11:16]} UTC"
 
 
 def _share(share: Share) -> str:
     return f"{share.count:,} of {share.of:,} ({100 * share.low:.1f} to {100 * share.high:.1f} %)"
-
-
-def _size(count: int) -> str:
-    return f"{count / 1e6:,.2f} MB"

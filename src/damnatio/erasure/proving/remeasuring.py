@@ -10,6 +10,7 @@ from damnatio.erasure.people import FacesOf, read_people
 from damnatio.erasure.proving.statement import Model
 from damnatio.metrics.intervals import wilson
 from damnatio.recipe.schema import CaptureSettings
+from damnatio.support.errors import DamnatioError
 
 
 def remeasured(model: Model, file: Path, faces: Path) -> tuple[Literal["passed", "failed"], str]:
@@ -23,7 +24,7 @@ def remeasured(model: Model, file: Path, faces: Path) -> tuple[Literal["passed",
         scores = (units @ units.T)[np.triu_indices(len(units), 1)]
         pairs, linked = pairs + len(scores), linked + int((scores >= model.level).sum())
     if not pairs:
-        return "failed", f"{faces} has no two moments of one person to compare"
+        raise DamnatioError(f"{faces} has no two moments of one person to compare: give more photographs.")
     low, high = wilson(linked, pairs)
     bounds = [rate.after.high for rate in model.rates if rate.name.startswith("pairs")]
     words = f"{linked} of {pairs} pairs of photographs are linked at {model.level:.3f} (95 %: {low:.4f} to {high:.4f})"

@@ -9,10 +9,11 @@ from damnatio.erasure.proving.rescanning import rescan
 from damnatio.erasure.proving.statement import ErasedStore, Predicate
 from damnatio.galleries.address import HIDDEN, Address, parse
 from damnatio.galleries.opening import open_store
-from damnatio.galleries.scanning.verdicts import worst
+from damnatio.galleries.scanning.verdicts import Verdict, worst
 from damnatio.support.errors import DamnatioError
 
-Found = tuple[Literal["passed", "failed", "unsure"], str]
+Outcome = Literal["passed", "failed", "unsure"]
+Found = tuple[Outcome, str]
 
 
 def addresses(stores: Sequence[ErasedStore], given: Sequence[str]) -> list[Address]:
@@ -53,6 +54,8 @@ def reopened(predicate: Predicate, given: Sequence[str]) -> Found:
 
 def rescanned(predicate: Predicate, given: Sequence[str], prints: Fingerprints) -> Found:
     words, verdicts = [], []
+    if missing := [store.number for store in predicate.stores if store.number not in prints.stores]:
+        raise DamnatioError(f"The fingerprints are of another record: they hold nothing of store {missing[0]}.")
     for store, address in zip(predicate.stores, addresses(predicate.stores, given), strict=True):
         with open_store(address) as opened:
             found = rescan(opened, prints, store.number)
@@ -64,4 +67,5 @@ def rescanned(predicate: Predicate, given: Sequence[str], prints: Fingerprints) 
             f"store {store.number}: {verdict}, {counts[0]} of {counts[1]:,} fingerprints found, control {control[0]:,} "
             f"of {control[1]:,}"
         )
-    return ("passed" if worst(verdicts) == "GONE" else "failed"), "; ".join(words)
+    outcomes: dict[Verdict, Outcome] = {"GONE": "passed", "RESIDUE": "failed"}
+    return outcomes.get(worst(verdicts), "unsure"), "; ".join(words)

@@ -1,8 +1,5 @@
 """A scan of the files of stores by fingerprints, with a control: rows that are in the store today must be seen."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,8 +12,8 @@ from damnatio.galleries.scanning.fragments import fragments_of
 from damnatio.galleries.scanning.matching import Seen
 from damnatio.galleries.scanning.needles import Needles
 from damnatio.galleries.scanning.needles import pieces_of as pieces_of_photograph
-from damnatio.galleries.scanning.scan import CONTROLS
-from damnatio.galleries.scanning.streams import CHUNK, Stream
+from damnatio.galleries.scanning.scan import CONTROLS, chunks_of
+from damnatio.galleries.scanning.streams import Stream
 from damnatio.galleries.scanning.verdicts import Verdict
 
 Prints = NDArray[np.uint8]
@@ -51,42 +48,41 @@ def _control(store: Store) -> Needles:
     return Needles(vectors, contents=pieces)
 
 
-def _chunks(path: Path) -> Iterator[bytes]:
-    with path.open("rb", buffering=0) as file:
-        while chunk := file.read(CHUNK):
-            yield chunk
-
-
 def _class(one: FileClass, wanted: Prints, staying: Prints, key: bytes) -> Rescanned:
     seen = np.zeros(len(wanted) + len(staying), bool)
     matcher = PrintMatcher(np.concatenate([wanted, staying]), key)
-    decimals, scanned, unreadable = Decimals(fragments_of(Needles(), Needles())), 0, bool(one.unreached)
+    decimals, scanned = Decimals(fragments_of(Needles(), Needles())), 0
+    unreadable, vanished = bool(one.unreached), False
 
     def report(found: Seen, begins: int) -> None:
         seen[found.fragments] = True
 
     for path in one.files:
         try:
-            for content in [_chunks(path), *([one.opened(path)] if one.opened is not None else [])]:
+            for content in [chunks_of(path), *([one.opened(path)] if one.opened is not None else [])]:
                 stream = Stream(matcher, decimals, report)
                 for chunk in content:
                     stream.feed(chunk)
                     scanned += len(chunk)
                 stream.end()
-        except FileNotFoundError:
-            continue
+        except FileNotFoundError:  # it was there, and was not read: without a control that proves nothing
+            vanished = True
         except OSError:
             unreadable = True
     found, control = int(seen[: len(wanted)].sum()), int(seen[len(wanted) :].sum())
     return Rescanned(
-        name=one.name, verdict=_judged(found, control, scanned, unreadable), found=found, fingerprints=len(wanted),
-        control_found=control, control=len(staying),
-    )  # fmt: skip
+        name=one.name,
+        verdict=_judged(found, control, bool(scanned) or vanished, unreadable),
+        found=found,
+        fingerprints=len(wanted),
+        control_found=control,
+        control=len(staying),
+    )
 
 
-def _judged(found: int, control: int, scanned: int, unreadable: bool) -> Verdict:
+def _judged(found: int, control: int, there: bool, unreadable: bool) -> Verdict:
     if found:
         return "RESIDUE"
     if unreadable:
         return "UNREACHED"
-    return "GONE" if control or not scanned else "BLIND"
+    return "GONE" if control or not there else "BLIND"

@@ -22,11 +22,12 @@ RECORD = "record.json"
 
 def sign_record(plan: Plan, journal: Journal, plan_file: Path, key: "Ed25519PrivateKey", key_file: Path) -> Statement:
     """Write record.json beside the plan, and its link into the chain. A call that was killed in between is completed by
-    the next one: the record is read again, and only the link is added."""
+    the next one: the record is read again, and only the link is added. If another record took its place in the chain
+    meanwhile, it is made anew: nobody was told of it yet."""
     folder = plan_file.resolve().parent
     path, chain = folder / RECORD, chain_of(key_file)
     with holding(chain) as links:
-        if not path.exists():
+        if not path.exists() or _is_displaced(path, links):
             public = key.public_key()
             signer = Signer(public_key=public_pem(public).decode(), fingerprint=fingerprint(public))
             previous = links[-1].sha256 if links else ""
@@ -41,3 +42,10 @@ def sign_record(plan: Plan, journal: Journal, plan_file: Path, key: "Ed25519Priv
                 chain, Link(number=len(links) + 1, case=predicate.case, signed=predicate.dates.signed, sha256=digest)
             )
     return read.statement
+
+
+def _is_displaced(path: Path, links: list[Link]) -> bool:
+    """Whether a record is in no chain, and follows another record than the last one."""
+    read = read_record(path)
+    linked = any(link.sha256 == read.sha256 for link in links)
+    return not linked and read.statement.predicate.number != len(links) + 1

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from damnatio.erasure.planning.plan import EnrolledAgain, Rate
 from damnatio.erasure.proving.envelope import STATEMENT, Envelope, read_envelope
@@ -191,5 +191,5 @@ def _statement(envelope: Envelope, path: Path) -> Statement:
         if content["predicateType"] == PREDICATE and isinstance(format, int) and format > FORMAT:
             raise DamnatioError(f"{path} has the format {format}, and this damnatio reads {FORMAT}: use a newer one.")
         return Statement.model_validate(content)
-    except (ValueError, KeyError, TypeError, ValidationError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise DamnatioError(f"{path} holds no statement of an erasure that can be read.") from error

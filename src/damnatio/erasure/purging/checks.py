@@ -9,7 +9,7 @@ from damnatio.erasure.planning.plan import Plan, PlannedStore
 from damnatio.erasure.planning.room import room_for_delete
 from damnatio.galleries.address import HIDDEN, Address, parse
 from damnatio.galleries.base import Store
-from damnatio.galleries.items import Key
+from damnatio.galleries.items import Census
 from damnatio.support.errors import DamnatioError
 from damnatio.support.files import digest_of
 
@@ -39,9 +39,9 @@ def need_same_model(plan: Plan, folder: Path) -> None:
             raise DamnatioError(f"{path} is not the file of the plan any more: nothing was deleted. Make a new plan.")
 
 
-def need_no_drift(store: Store, planned: PlannedStore, keys: Sequence[Key]) -> None:
+def need_no_drift(found: Census, planned: PlannedStore) -> None:
     """Refuse a store in which anything changed since the plan: rows of the person, or of anybody else."""
-    found, then = store.census(keys), planned.census
+    then = planned.census
     if found == then:
         return
     if found.rows != then.rows:
@@ -69,6 +69,6 @@ def need_room(stores: Sequence[Store]) -> None:
         free = shutil.disk_usage(folder).free
         if free < needed:
             raise DamnatioError(
-                f"{folder} has {free / 1e6:,.0f} MB free, and {needed / 1e6:,.0f} MB are needed to write a store anew: "
+                f"{folder} has {free / 1e6:,.1f} MB free, and {needed / 1e6:,.1f} MB are needed to write a store anew: "
                 "make room first. Nothing was deleted."
             )

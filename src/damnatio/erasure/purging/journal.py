@@ -63,7 +63,7 @@ def _read(path: Path) -> Iterator[Entry]:
         try:
             entry = json.loads(line)
             yield {**entry, "what": str(entry["what"]), "store": int(entry["store"])}
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise DamnatioError(
                 f"{path} is damaged: restore it, or ask for help before anything is repeated."
             ) from error

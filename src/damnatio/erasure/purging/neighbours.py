@@ -1,38 +1,42 @@
 """Everybody else: the results of searches before the delete, kept on the disk, and compared after it."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from damnatio.galleries.base import Store
 from damnatio.galleries.items import Key, Vectors
-from damnatio.galleries.picking import sample, vectors_of
 from damnatio.galleries.searching import SearchesCompared, compared, searches_without
 from damnatio.support.files import write_atomically
 
 SEARCHES = 1_000
 
 
-def keep_searches(store: Store, keys: Sequence[Key], path: Path) -> int:
-    """Search with the vectors of some rows that stay, and keep which rows were found. Returns how many searches."""
-    rows = {key: vector for key, vector in sample(store, keys, SEARCHES).items() if _searchable(store, key)}
-    found = _searched(store, rows, keys)
-    write_atomically(path, json.dumps([[list(key), [list(hit) for hit in found[key]]] for key in rows]))
+def keep_searches(store: Store, rows: Mapping[Key, Vectors], keys: Sequence[Key], path: Path) -> int:
+    """Search with the vectors of rows that stay, and keep which rows were found. Returns how many searches."""
+    used = {key: vector for key, vector in rows.items() if _searchable(store, key)}
+    found = _searched(store, used, keys)
+    write_atomically(path, json.dumps([[list(key), [list(hit) for hit in found[key]]] for key in used]))
     path.chmod(0o600)
-    return len(rows)
+    return len(used)
 
 
-def compare_searches(store: Store, keys: Sequence[Key], path: Path) -> SearchesCompared:
+def kept_searches(path: Path) -> dict[Key, list[Key]]:
+    """The rows that were searched with, and what was found."""
+    return {Key(*key): [Key(*hit) for hit in hits] for key, hits in json.loads(path.read_text())}
+
+
+def compare_searches(
+    store: Store, before: Mapping[Key, list[Key]], rows: Mapping[Key, Vectors], keys: Sequence[Key]
+) -> SearchesCompared:
     """The same searches again."""
-    before = {Key(*key): [Key(*hit) for hit in hits] for key, hits in json.loads(path.read_text())}
-    rows = vectors_of(store, before)
     after = _searched(store, rows, keys)
     return compared(list(before.values()), [after.get(key, []) for key in before])
 
 
-def _searched(store: Store, rows: dict[Key, Vectors], keys: Sequence[Key]) -> dict[Key, list[Key]]:
+def _searched(store: Store, rows: Mapping[Key, Vectors], keys: Sequence[Key]) -> dict[Key, list[Key]]:
     found: dict[Key, list[Key]] = {}
     for dim in {vector.shape[-1] for vector in rows.values()}:
         some = [key for key, vector in rows.items() if vector.shape[-1] == dim]

@@ -11,7 +11,7 @@ OUT/purge: it is personal data, and is removed when the record is signed.
 
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -24,16 +24,20 @@ from damnatio.erasure.planning.showing import indented
 from damnatio.erasure.proving.keys import public_holder_key, signing_key, usual_place
 from damnatio.erasure.proving.pages import PAGES, write_pages
 from damnatio.erasure.proving.signing import RECORD, sign_record
-from damnatio.erasure.proving.statement import read_record
+from damnatio.erasure.proving.statement import PLAN, read_record
 from damnatio.erasure.purging import checks
 from damnatio.erasure.purging.journal import DELETING, NAME, Journal
-from damnatio.erasure.purging.neighbours import compare_searches, keep_searches
+from damnatio.erasure.purging.neighbours import SEARCHES, compare_searches, keep_searches, kept_searches
 from damnatio.galleries.base import Store
-from damnatio.galleries.items import Key
+from damnatio.galleries.census import Counted
+from damnatio.galleries.files import cleared
+from damnatio.galleries.items import Census, Key, Vectors
 from damnatio.galleries.opening import open_store
+from damnatio.galleries.picking import Picked, Sampled
 from damnatio.galleries.scanning.needles import Needles
-from damnatio.galleries.scanning.scan import needles_of, scan_store
+from damnatio.galleries.scanning.scan import CONTROLS, needles_of, scan_store
 from damnatio.galleries.scanning.verdicts import Scan, Verdict
+from damnatio.galleries.walking import walk
 from damnatio.support.errors import DamnatioError
 from damnatio.support.files import digest_of
 from damnatio.support.locks import Lock
@@ -85,12 +89,26 @@ class _Purge:
         """Forget a purge that has deleted nothing."""
         self.journal.path.unlink(missing_ok=True)
         self.journal.entries.clear()
+        self.forget()
+
+    def forget(self) -> None:
+        """Remove what was only kept to go on: personal data, so it is overwritten first."""
+        for path in self.work.glob("*"):
+            with path.open("r+b", buffering=0) as file:
+                cleared(file)
         shutil.rmtree(self.work, ignore_errors=True)
 
     def keys(self, number: int) -> list[Key]:
         """The rows that are deleted from a store."""
         gone = set(self.decisions.deleted)
         return [one.item.key for one in self.plan.items if one.store == number and one.number in gone]
+
+    def found(self, number: int) -> list[Key]:
+        """All rows of the plan in a store."""
+        return [one.item.key for one in self.plan.items if one.store == number]
+
+    def searches(self, number: int) -> Path:
+        return self.work / f"searches-{number}.json"
 
     def needles(self, number: int) -> Needles:
         """What to look for in a store: its own rows, or those of the others if it held none."""
@@ -110,44 +128,52 @@ def purge(words: Words, say: Say = print) -> Purged:
     plan = read_plan(words.plan, key)
     folder = words.plan.resolve().parent
     if (folder / RECORD).exists() and not (folder / WORK).exists():
-        return _done_before(folder / RECORD, say)
+        return _done_before(words.plan, folder / RECORD, key, say)
     decisions = decide(plan, words.accept, words.reject, words.confirm)
     if words.holder is not None:
         public_holder_key(words.holder)
     lock = Lock(folder / ".locks" / WORK)
     if (other := lock.try_to_take()) is not None:
         raise DamnatioError(f"Another purge of this plan is at work: {other}. Wait for it.")
-    journal = Journal(folder / NAME)
-    work = _Purge(plan, folder, journal, decisions, say)
     try:
-        _begin(work, words)
-        with ExitStack() as stack:
-            where = checks.addresses([(one.kind, one.address) for one in plan.stores], words.galleries)
-            for one, address in zip(plan.stores, where, strict=True):
-                work.stores[one.number] = stack.enter_context(open_store(address, write=True))
-            _check(work)
-            for one in plan.stores:
-                _keep_needles(work, one)
-            for one in plan.stores:
-                _baseline(work, one)
-            for one in plan.stores:
-                _delete(work, one)
-                _after(work, one)
-        return _finish(work, words, key)
-    except DamnatioError as error:
-        if journal.has_deleted:
-            raise DamnatioError(
-                f"{error} The purge is half done: end the cause, and give the same command again."
-            ) from error
-        work.clear()
-        raise
+        return _purge(_Purge(plan, folder, Journal(folder / NAME), decisions, say), words, key)
     finally:
         lock.release()
         shutil.rmtree(folder / ".locks", ignore_errors=True)
 
 
-def _done_before(path: Path, say: Say) -> Purged:
-    statement = read_record(path).statement
+def _purge(work: _Purge, words: Words, key: "Ed25519PrivateKey") -> Purged:
+    stores = work.plan.stores
+    try:
+        _begin(work, words)
+        with ExitStack() as stack:
+            where = checks.addresses([(one.kind, one.address) for one in stores], words.galleries)
+            for one, address in zip(stores, where, strict=True):
+                work.stores[one.number] = stack.enter_context(open_store(address, write=True))
+            if work.journal.has_deleted:
+                _check_rest(work)
+            else:
+                _baselines(work)
+            for one in stores:
+                _delete(work, one)
+                _after(work, one)
+        return _finish(work, words, key)
+    except (DamnatioError, OSError) as error:
+        if work.journal.has_deleted:
+            raise DamnatioError(
+                f"{error} The purge is half done: end the cause, and give the same command again."
+            ) from error
+        work.clear()
+        raise
+
+
+def _done_before(plan: Path, path: Path, key: "Ed25519PrivateKey", say: Say) -> Purged:
+    record = read_record(path)
+    statement = record.statement
+    if not record.envelope.is_signed_by(key.public_key()) or statement.digest(PLAN) != digest_of(plan):
+        raise DamnatioError(
+            f"{path} is no record of this plan that this key signed: nothing was deleted. Move it away, then try again."
+        )
     say(f"This plan was carried out on {statement.predicate.dates.signed}: {path}")
     if not all((path.parent / f"{name}.html").exists() for name in PAGES):
         write_pages(path, path.parent)
@@ -185,34 +211,40 @@ def _list(numbers: Sequence[int]) -> str:
     return ",".join(map(str, numbers)) or "none"
 
 
-def _check(work: _Purge) -> None:
-    """Drift and room, for all stores before the first delete. A store that is deleted from already cannot be compared
-    with the plan: its baseline is what counts."""
+def _check_rest(work: _Purge) -> None:
+    """A purge that goes on: the stores that were not reached must be as they were."""
     for one in work.plan.stores:
         if work.journal.find(DELETING, one.number) is None:
-            everything = [item.item.key for item in work.plan.items if item.store == one.number]
-            checks.need_no_drift(work.stores[one.number], one, everything)
-    if not work.journal.has_deleted:
-        checks.need_room(list(work.stores.values()))
+            checks.need_no_drift(work.stores[one.number].census(work.found(one.number)), one)
 
 
-def _keep_needles(work: _Purge, one: PlannedStore) -> None:
-    if not work.journal.has_deleted:
-        needles_of(work.stores[one.number], work.keys(one.number)).write(work.work / f"needles-{one.number}.npz")
+def _baselines(work: _Purge) -> None:
+    """Everything that is read before the first delete. Drift and room are checked in all stores first."""
+    checks.need_room(list(work.stores.values()))
+    for number, store in work.stores.items():
+        store.rehearse(work.keys(number))
+    baselines = [_look(work, one) for one in work.plan.stores]
+    for one, (census, staying) in zip(work.plan.stores, baselines, strict=True):
+        work.say(f"Before: store {one.number}  {one.address}")
+        store, keys = work.stores[one.number], work.keys(one.number)
+        searches = keep_searches(store, staying, keys, work.searches(one.number))
+        scan = _scan(store, work.needles(one.number), keys, staying)
+        work.journal.write(
+            "baseline", one.number, census=census.model_dump(), scan=scan.model_dump(mode="json"), searches=searches,
+            versions=store.versions, unreached=store.unreached(),
+        )  # fmt: skip
 
 
-def _baseline(work: _Purge, one: PlannedStore) -> None:
-    if work.journal.find("baseline", one.number):
-        return
+def _look(work: _Purge, one: PlannedStore) -> tuple[Census, dict[Key, Vectors]]:
+    """One pass over a store: refuse drift, keep what to look for later. Returns the census of what goes and of
+    everybody else, and some rows that stay."""
     store, keys = work.stores[one.number], work.keys(one.number)
-    work.say(f"Before: store {one.number}  {one.address}")
-    searches = keep_searches(store, keys, work.work / f"searches-{one.number}.json")
-    scan = _scan(store, work.needles(one.number), keys)
-    census = store.census(keys)
-    work.journal.write(
-        "baseline", one.number, census=census.model_dump(), scan=scan.model_dump(mode="json"), searches=searches,
-        versions=store.versions, unreached=store.unreached(),
-    )  # fmt: skip
+    counted, picked, sampled = Counted(work.found(one.number), keys), Picked(keys), Sampled(keys, SEARCHES)
+    walk(store, counted, picked, sampled)
+    found, census = counted.censuses()
+    checks.need_no_drift(found, one)
+    needles_of(store, keys, picked.vectors).write(work.work / f"needles-{one.number}.npz")
+    return census, sampled.vectors
 
 
 def _delete(work: _Purge, one: PlannedStore) -> None:
@@ -235,21 +267,22 @@ def _delete(work: _Purge, one: PlannedStore) -> None:
 def _after(work: _Purge, one: PlannedStore) -> None:
     if work.journal.find("after", one.number):
         return
-    store, keys = work.stores[one.number], work.keys(one.number)
-    scan = _scan(store, work.needles(one.number), keys)
-    census = store.census(keys)
-    searches = compare_searches(store, keys, work.work / f"searches-{one.number}.json")
+    store, keys, before = work.stores[one.number], work.keys(one.number), kept_searches(work.searches(one.number))
+    counted, picked, sampled = Counted(keys), Picked(before), Sampled(keys, CONTROLS)
+    walk(store, counted, picked, sampled)
+    scan = _scan(store, work.needles(one.number), keys, sampled.vectors)
+    searches = compare_searches(store, before, picked.vectors, keys)
     work.journal.write(
-        "after", one.number, census=census.model_dump(), scan=scan.model_dump(mode="json"),
+        "after", one.number, census=counted.censuses()[0].model_dump(), scan=scan.model_dump(mode="json"),
         searches=searches.model_dump(),
     )  # fmt: skip
     work.say(f"  scan: {scan.verdict}" + "".join(f"\n    {where}" for each in scan.classes for where in each.where))
 
 
-def _scan(store: Store, needles: Needles, keys: Sequence[Key]) -> Scan:
+def _scan(store: Store, needles: Needles, keys: Sequence[Key], staying: Mapping[Key, Vectors]) -> Scan:
     if not (needles.vectors or needles.contents or needles.codes):  # nothing was found anywhere: no bytes to look for
         return Scan(verdict="GONE", classes=[], seconds=0.0)
-    return scan_store(store, needles, keys)
+    return scan_store(store, needles, keys, list(staying.values()))
 
 
 def _finish(work: _Purge, words: Words, key: "Ed25519PrivateKey") -> Purged:
@@ -258,13 +291,13 @@ def _finish(work: _Purge, words: Words, key: "Ed25519PrivateKey") -> Purged:
     if words.holder is not None:
         from damnatio.erasure.proving.fingerprints import write_fingerprints
 
-        until = str(work.journal.entries[0]["fingerprints_until"])
-        needles = {one.number: work.needles(one.number) for one in work.plan.stores}
         if work.journal.find("fingerprints") is None:
+            until = str(work.journal.entries[0]["fingerprints_until"])
+            needles = {one.number: work.needles(one.number) for one in work.plan.stores}
             write_fingerprints(work.folder, work.plan.case, until, needles, public_holder_key(words.holder))
             work.journal.write("fingerprints")
     statement = sign_record(work.plan, work.journal, words.plan, key, words.key or usual_place())
-    shutil.rmtree(work.work)
+    work.forget()
     for page in write_pages(path, work.folder):
         work.say(f"Page: {page}")
     work.say(f"Record: {path}")

@@ -78,12 +78,21 @@ def fragments_of(person: Needles, control: Needles) -> Fragments:
     table = np.stack(values) if values else np.empty((0, SIZE), np.float32)
     return Fragments(
         values=table,
-        anchors=np.abs(table[:, : SIZE - 1]).argmax(axis=1) if len(table) else np.empty(0, np.int64),
+        anchors=_anchors(table),
         of=np.array(of, dtype=np.int64),
         pieces=kept[0] + kept[1],
         is_control=np.array(is_control + [False] * len(kept[0]) + [True] * len(kept[1]), dtype=bool),
         is_picture=np.array([False] * len(is_control) + [one in pictures for one in kept[0] + kept[1]], dtype=bool),
     )
+
+
+def _anchors(values: NDArray[np.float32]) -> NDArray[np.int64]:
+    """The largest value of each row but the last, since rare exponents let fewer candidates pass; if possible one whose
+    last eight bits are far from their ends, so that a rounding changes nothing above them."""
+    some = np.ascontiguousarray(values[:, : SIZE - 1])
+    last = some.view(np.uint32) & np.uint32(0xFF)
+    steady = (last >= ULPS) & (last < 256 - ULPS)
+    return np.asarray(np.where(steady, np.abs(some), np.abs(some) * 1e-3).argmax(axis=1))
 
 
 def _spelt(vectors: Sequence[Vectors]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

@@ -17,12 +17,15 @@ from damnatio.galleries.scanning.spellings import SPELLINGS, Spelling
 from damnatio.galleries.scanning.tables import FIRST, FLOATS, MAGIC, PIECES, THREE, Places, Tables, float_words
 
 Bytes = NDArray[np.uint8]
-BLOCK = 1 << 18
+BLOCK = 1 << 17
 """bytes that are looked up at once"""
+ASCII, BEYOND = 0x80, 128
+"""the first byte that is no letter of text, and how far a fragment may reach over the end of a block"""
 AT_ONCE = 1 << 16
 """candidates that are compared at once"""
 STORED = "bytes as they are stored"
 WORD = np.dtype("<u4")
+NOWHERE, NOTHING = np.empty(0, np.int64), np.empty(0, np.uint8)
 
 
 class Seen(NamedTuple):
@@ -39,7 +42,7 @@ class Matcher:
     def __init__(self, fragments: Fragments, magics: tuple[bytes, ...] = ()) -> None:
         self._fragments, self._magics = fragments, magics
         self._tables = Tables(fragments, magics)
-        self._magic_places = np.empty(0, np.int64)
+        self._magic_places = NOWHERE
         self._words = np.empty(BLOCK // 4, np.uint32)
         self._index, self._kinds = np.empty(BLOCK // 4, np.intp), np.empty(BLOCK // 4, np.uint8)
 
@@ -67,8 +70,10 @@ class Matcher:
 
     def _passed(self, chunk: Bytes) -> Iterator[tuple[int, Places]]:
         """Positions that pass the first step, by what they may be."""
-        passed: list[list[Places]] = [[] for _ in range(MAGIC + 1)]
+        found: list[tuple[Places, Bytes]] = []
         for start in range(0, len(chunk), BLOCK):
+            if chunk[start : start + BLOCK + BEYOND].max() < ASCII:
+                continue  # text: of eight floats, some have a byte above
             for offset in range(4):
                 piece = chunk[start + offset : start + offset + BLOCK]
                 count = (len(piece) + 3) // 4
@@ -80,16 +85,11 @@ class Matcher:
                 np.right_shift(words, np.uint32(32 - FIRST), out=index, casting="unsafe")
                 self._tables.first.take(index, out=kinds, mode="clip")
                 hits = np.flatnonzero(kinds != 0)
-                if len(hits):
-                    of, at = kinds[hits], hits * 4 + (start + offset)
-                    for bit in range(MAGIC + 1):
-                        some = at[(of & np.uint8(1 << bit)) != 0]
-                        if len(some):
-                            passed[bit].append(some)
-        self._magic_places = np.sort(np.concatenate(passed[MAGIC])) if passed[MAGIC] else np.empty(0, np.int64)
+                found.append((hits * 4 + (start + offset), kinds[hits]))
+        at, of = (np.concatenate(parts) for parts in zip(*found, strict=True)) if found else (NOWHERE, NOTHING)
+        self._magic_places = np.sort(at[(of & np.uint8(1 << MAGIC)) != 0])
         for bit in range(MAGIC):
-            if passed[bit]:
-                yield bit, np.concatenate(passed[bit])
+            yield bit, at[(of & np.uint8(1 << bit)) != 0]
 
     def _candidates(self, chunk: Bytes, starts: Places, bit: int) -> Iterator[tuple[Places, Places]]:
         """(place of the anchor, row of the fragments), some thousands at a time."""

@@ -8,8 +8,8 @@ from damnatio.galleries.scanning.containers import Unpacker, unpacker
 from damnatio.galleries.scanning.decimals import Decimals
 from damnatio.galleries.scanning.matching import Matcher, Seen
 
-CHUNK = 1 << 22
-"""bytes that are looked at together"""
+CHUNK = 1 << 20
+"""bytes that are looked at together: more do not fit the cache of a core"""
 OVERLAP = 1024
 """bytes of the last chunk that are looked at again: a fragment may reach over its end, eight printed numbers too"""
 DEEPEST = 3

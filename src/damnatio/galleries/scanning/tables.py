@@ -80,12 +80,13 @@ class Tables:
         """(place, row of the fragments) of all pairs in which the word at a place may be the anchor of the fragment."""
         groups = self._second[second_place(words, kind)]
         some = np.flatnonzero(groups != 0)
-        chosen = groups[some].astype(np.intp)
-        counts = self._counts[chosen]
-        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        entries = np.repeat(self._begins[chosen], counts) + within
+        chosen, starts = groups[some].astype(np.intp), starts[some]
+        counts, entries = self._counts[chosen], self._begins[chosen]
+        if (counts > 1).any():
+            within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+            entries, starts = np.repeat(entries, counts) + within, np.repeat(starts, counts)
         same = self._kinds[entries] == kind
-        return np.repeat(starts[some], counts)[same], self._rows[entries[same]]
+        return starts[same], self._rows[entries[same]]
 
 
 def float_words(values: NDArray[np.float32]) -> Words:
