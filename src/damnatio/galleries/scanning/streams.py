@@ -79,7 +79,7 @@ def _pour(pieces: Iterable[bytes], stream: Stream) -> None:
     held = bytearray()
     for piece in pieces:
         held += piece
-        if len(held) >= CHUNK:
+        if len(held) >= 2 * CHUNK:  # so that no small rest is looked at alone
             stream.feed(bytes(held))
             held.clear()
     if held:
