@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -208,7 +208,7 @@ def grown(source: Path, folder: Path, people: int) -> Path:
     groups = np.repeat(["T", "R", "Ftr-Ftr"], count)
     names = [f"identity-{number:06d}" for number in range(count)] * 3
     means = rng.random(3 * count)
-    columns = {"group": groups, "identity": names, "count": np.full(3 * count, 20), "mean": means}
+    columns: dict[str, Any] = {"group": groups, "identity": names, "count": np.full(3 * count, 20), "mean": means}
     columns |= {"lowest": means - 0.1, "highest": means + 0.1}
     columns |= {side: [f"{name}/{side}.jpg" for name in names] for side in ("first", "second")}
     Table(columns).write(folder / "people.parquet")
