@@ -1,5 +1,6 @@
 """The map of some people: t-SNE against its own definition, and who is chosen."""
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from tests.evaluation.small_world import SCALES, partitions, random_units
 def people(count: int, images: int, noise: float, seed: int = 0) -> plane.Points:
     rng = np.random.default_rng(seed)
     raw = np.repeat(rng.normal(size=(count, 16)), images, axis=0) + noise * rng.normal(size=(count * images, 16))
-    return raw / np.linalg.norm(raw, axis=1, keepdims=True)
+    return np.asarray(raw / np.linalg.norm(raw, axis=1, keepdims=True))
 
 
 def distances(points: plane.Points) -> plane.Points:
@@ -56,9 +57,11 @@ def test_affinities_have_the_perplexity_that_is_asked_for(count: int, perplexity
 
 
 def naive_divergence(alike: plane.Points, points: plane.Points) -> float:
-    student = {(i, j): 1 / (1 + d) for (i, j), d in np.ndenumerate(distances(points)) if i != j}
+    apart, places = distances(points), range(len(points))
+    student = {(i, j): 1 / (1 + float(apart[i, j])) for i in places for j in places if i != j}
     whole = sum(student.values())
-    return sum(alike[pair] * np.log(alike[pair] / (value / whole)) for pair, value in student.items())
+    parts = [float(alike[i, j]) * math.log(alike[i, j] / (value / whole)) for (i, j), value in student.items()]
+    return math.fsum(parts)
 
 
 def test_gradient_is_the_slope_of_the_divergence() -> None:

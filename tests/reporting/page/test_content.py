@@ -14,6 +14,7 @@ from damnatio.reporting.answers import MARKS, Model
 from damnatio.reporting.page import content as content_module
 from damnatio.reporting.page.content import Json
 from damnatio.reporting.page.words import COLUMNS, SCORES
+from damnatio.reporting.ranges import Range
 from damnatio.support.tables import Table
 from tests.reporting.page.world import METHODS, POINTS, World
 
@@ -176,6 +177,6 @@ def test_development_set_of_a_few_pairs_has_a_rate_to_show(world: World) -> None
     (path,) = [each.path for each in small.evaluated]
     curves = Table.read(path / "curves.parquet")
     wide = curves.where(np.asarray(curves["target"] > 0.2, bool))
-    found = content_module.Range(wide)
+    found = Range(wide)
     assert found.targets == [min(t for t in curves["target"] if t > 0.2)]
     assert math.isnan(found.at("TMR", "T", 0.01).value)

@@ -116,7 +116,7 @@ def embedded(members: Partitions, rows: NDArray[np.int64], seed: int) -> Units:
 
 
 def altered(units: Units, members: Partitions, scale: str, method: str, seed: int) -> Units:
-    """HD disperses the photographs used and some new ones, and blurs the others; OF hides all behind axes, badly with new
+    """HD disperses the photographs used and some new ones, and blurs the others; OF hides all behind axes, badly so new
     ones; GS replaces each by a stranger's and touches nobody else."""
     rng = np.random.default_rng([seed, len(method), ord(method[0])])
     used, new = members.in_forget_set(scale, TRAIN), members.in_forget_set(scale, EVAL)
