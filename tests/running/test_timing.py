@@ -49,6 +49,14 @@ def test_a_training_goes_on_at_its_own_speed_and_corrects_the_others() -> None:
     assert left_of(parts).seconds(1) == 217
 
 
+def test_the_beginning_of_a_part_does_not_outweigh_what_is_finished() -> None:
+    parts = [part("train", 90, spent=180, share=1), part("forget a", 100, spent=2, share=0.1), part("forget b", 50)]
+    # 90 and 10 expected seconds took 180 and 2
+    assert left_of(parts).parts == {"forget a": 18, "forget b": 91}
+    parts[1] = part("forget a", 100, spent=20, share=1)
+    assert left_of(parts).parts == {"forget b": 10}
+
+
 def test_a_part_of_unknown_share_is_measured_by_the_clock() -> None:
     assert left_of([part("evaluate", 10, spent=4)]).parts == {"evaluate": 6}
     assert left_of([part("evaluate", 10, spent=14)]).parts == {"evaluate": 0}

@@ -25,7 +25,11 @@ def watching(
     together: int = 1,
 ) -> Iterator[None]:
     """Show the run in the block: first its time is estimated. `together` devices make one part. Every process of a
-    group calls this, and the main process shows."""
+    group calls this, and the main process shows. A run whose faces are on another machine makes little, and is not
+    shown."""
+    if not graph.whole:
+        yield
+        return
     from damnatio.running.expecting import expect
     from damnatio.running.status import Look
     from damnatio.running.watching import LiveWatch, Watch, on_terminal

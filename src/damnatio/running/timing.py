@@ -3,8 +3,8 @@
     factor = seconds that work took / seconds that were expected of it       of finished parts, and of trainings so far
     left   = expected x factor                                               of a part that has not begun
 
-A part is corrected by parts of its own kind; as long as there are none, by those of its family: what f* takes says how
-fast the methods will train. A training that is running goes on at its own speed.
+A part is corrected by parts of its own kind; as long as none of them is finished, by those of its family: what f* takes
+says how fast the methods will train. A training that is running goes on at its own speed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -67,7 +67,12 @@ def left_of(parts: Sequence[Part]) -> Left:
             for group in _groups(part):
                 taken, expected = sums.get(group, (0.0, 0.0))
                 sums[group] = taken + part.spent, expected + part.share * part.expected
-    factors = {group: taken / expected for group, (taken, expected) in sums.items() if expected >= ENOUGH}
+    finished = {("kind", part.kind) for part in parts if part.share == 1 and part.counts}
+    factors = {
+        group: taken / expected
+        for group, (taken, expected) in sums.items()
+        if expected >= ENOUGH and (group[0] == "family" or group in finished)
+    }
     open_ = [part for part in parts if part.share != 1]
     return Left(
         {part.key: _left(part, factors, alike.get(part.kind, [])) for part in open_},

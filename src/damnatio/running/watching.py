@@ -115,8 +115,9 @@ class Watch:
         found = self.status()
         if found is not None and found.left is not None and found.count(DONE) < len(found.states):
             self._said = self._first = self.gone + found.left
+            what = "the rest of the run" if found.count(DONE) else "the whole run"
             beside = f", {found.slots} parts at a time" if found.slots > 1 else ""
-            self.say(_timed(f"about {duration(self._first)} for the whole run{beside}"))
+            self.say(_timed(f"about {duration(self._first)} for {what}{beside}"))
 
     @property
     def gone(self) -> float:
