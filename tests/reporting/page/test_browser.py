@@ -204,6 +204,18 @@ def test_people_are_told_by_their_highest_score(shown: Opened, world: World) -> 
         assert shown.page.locator("#people-count").inner_text().startswith(f"{free} of {len(highest)} people")
 
 
+def test_others_are_listed_who_lost_most(shown: Opened, world: World) -> None:
+    shown.page.select_option("#people-model", "GS")
+    assert shown.page.locator("#losses tbody tr").count() == 0, "it touches nobody else"
+    assert "Nobody" in shown.page.locator("#losses-count").inner_text()
+    shown.page.select_option("#people-model", "OF")
+    changes = [float(text) for text in shown.texts("#losses tbody td:nth-child(4)")]
+    assert len(changes) > 5
+    assert changes == sorted(changes)
+    assert changes[-1] < 0
+    assert shown.page.locator("#losses-count").inner_text() == ""
+
+
 def test_names_are_text(shown: Opened) -> None:
     shown.page.select_option("#panel", "1")
     listed = "".join(shown.texts("#forgotten td:first-child"))

@@ -207,7 +207,7 @@ def grown(source: Path, folder: Path, people: int) -> Path:
     rng, count = np.random.default_rng(0), people // 3
     groups = np.repeat(["T", "R", "Ftr-Ftr"], count)
     names = [f"identity-{number:06d}" for number in range(count)] * 3
-    means = rng.random(3 * count)
+    means = rng.random(3 * count) / (1 if source.name.endswith(ORIGINAL) else 2)
     columns: dict[str, Any] = {"group": groups, "identity": names, "count": np.full(3 * count, 20), "mean": means}
     columns |= {"lowest": means - 0.1, "highest": means + 0.1}
     columns |= {side: [f"{name}/{side}.jpg" for name in names] for side in ("first", "second")}

@@ -134,7 +134,7 @@ function drawCosts(chart, x, y, coordinates, lowerIsBetter) {
   chart.setOption({
     ...common(), legend: { show: false }, grid: { left: 62, right: 40, top: 24, bottom: 50 },
     tooltip: { ...tip, formatter: ({ data }) => `${data.full}\n${x}: ${fraction(data.a)}\n${y}: ${fraction(data.b)}${data.hollow ? "\nanother method beats it in both" : ""}` },
-    xAxis: bentAxis(x), yAxis: lowerIsBetter ? { ...bentAxis(y), nameGap: 44 } : axis(y, { type: "value", scale: true, nameGap: 44 }),
+    xAxis: bentAxis(x), yAxis: lowerIsBetter ? { ...bentAxis(y), nameGap: 44 } : axis(y, { type: "value", nameGap: 44, max: 1, min: ({ min }) => Math.floor((Math.min(min, 0.95) - 0.05) * 10) / 10 }),
     series: [{
       type: "scatter", symbolSize: 13,
       data: found.map(([name, a, b], number) => ({

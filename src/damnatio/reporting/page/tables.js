@@ -32,10 +32,11 @@ function drawRates() {
   byId("rates").replaceChildren(element("thead", {}, head), element("tbody", {}, ...rows));
 }
 
+const WORDS = ["state", "the pair", "photographs"]; // headings of columns that hold words
 const plainTable = (id, titles, rows) => byId(id).replaceChildren(
-  element("thead", {}, element("tr", {}, ...titles.map((title) => element("th", { scope: "col", textContent: title })))),
+  element("thead", {}, element("tr", {}, ...titles.map((title) => element("th", { scope: "col", className: WORDS.includes(title) ? "text" : "", textContent: title })))),
   element("tbody", {}, ...rows));
-const cells = (values) => element("tr", {}, ...values.map((value) => element("td", { className: typeof value === "string" ? "text" : "" }, typeof value === "number" ? fraction(value) : value)));
+const cells = (values) => element("tr", {}, ...values.map((value) => element("td", { className: typeof value === "string" || value.className === "mark" ? "text" : "" }, typeof value === "number" ? fraction(value) : value)));
 
 function drawPeople() {
   const name = byId("people-model").value || ORIGINAL;
@@ -57,9 +58,10 @@ function drawPeople() {
   byId("links-count").textContent = rate ? `${counted(rate.accepted)} of ${counted(rate.count)} such pairs link; the ${rows.length} highest are listed.` : "";
   plainTable("links", ["person", "state", "score", "photographs"], rows.map(([who, first, second, score]) => cells([who, linked(score), score, `${first} · ${second}`])));
   const kept = byId("losses-group").value;
-  const losses = (model.losses || {})[kept] || [];
+  const losses = ((model.losses || {})[kept] || []).filter(([, , before, after]) => after < before);
   plainTable("losses", ["person", "mean before", "mean after", "change", "lowest after", "comparisons"],
-    losses.map(([who, count, before, after, lowest]) => cells([who, before, after, after - before, lowest, counted(count)])));
+    losses.map(([who, count, before, after, lowest]) => cells([who, before, after, after - before, lowest, element("span", {}, counted(count))])));
+  byId("losses-count").textContent = losses.length || !model.losses ? "" : "Nobody's mean score fell.";
 }
 
 function chips(id, entries, chosen, name) {
