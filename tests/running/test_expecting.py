@@ -120,8 +120,8 @@ def test_an_earlier_output_of_the_same_settings_says_how_long_it_takes(
     again.stage("5-forget", "left", {"scale": "S9"}, {"original": b}, lambda folder: None)  # other settings
     graph = Graph(again.nodes, {key: [""] for key in again.nodes})
     monkeypatch.setattr(expecting, "_planned", lambda *what: dict.fromkeys(graph.nodes, 7.0))
-    seconds = by_name(graph, expect({}, graph, tmp_path, lambda line: None))
-    assert seconds == {"1-faces/a": 7.0, "4-train/b": 300.0, "5-forget/left": 7.0}
+    found = by_name(graph, expect({}, graph, tmp_path, lambda line: None))
+    assert found == {"1-faces/a": 7.0, "4-train/b": 300.0, "5-forget/left": 7.0}
 
 
 def test_of_a_finished_run_nothing_is_expected(tmp_path: Path) -> None:
