@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from damnatio.running.graph import read_graph, wanted_of
 from damnatio.running.status import DONE, FAILED, RUNNING, WAITING, status, text_of
 from damnatio.running.walking import Walk
 from damnatio.support.locks import Lock
@@ -27,11 +28,29 @@ def states(run: Path) -> dict[str, str]:
 
 
 def begin(run: Path, lines: list[dict[str, float]]) -> Path:
-    """The folder in which b is made, with a log."""
-    partial = run / "4-train" / ".partial-b-01234567"
+    """The folder in which b is made, with a log. Returns its lock."""
+    graph = read_graph(run)
+    (node,) = [node for node in graph.nodes.values() if node.name == "b"]
+    wanted = wanted_of(node, graph.done(run))
+    assert wanted is not None
+    name = wanted.place(run).name
+    partial = run / "4-train" / f".partial-{name}"
     partial.mkdir(parents=True)
     (partial / METRICS).write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return run / ".locks" / "4-train.b-01234567"
+    return run / ".locks" / f"4-train.{name}"
+
+
+def test_another_output_of_the_same_name_is_not_taken_for_it(run: Path) -> None:
+    """Two experiments train an `original` each, and each has its own progress."""
+    other = run / "4-train" / ".partial-b-00000000"
+    other.mkdir(parents=True)
+    (other / METRICS).write_text(json.dumps({"step": 8, "epoch": 2.0, "images_per_second": 9.0}) + "\n")
+    Lock(run / ".locks" / "4-train.b-00000000").take()
+    lock = Lock(begin(run, [{"step": 2, "epoch": 0.5, "images_per_second": 4.0}]))
+    lock.take()
+    (state,) = [state for state in status(run).states if state.state == RUNNING]
+    assert state.progress is not None
+    assert state.progress.share == 0.125
 
 
 def test_what_failed_is_told_with_its_last_line(run: Path) -> None:

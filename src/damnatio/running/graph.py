@@ -119,11 +119,9 @@ class Graph:
                 continue
             if node.stage.startswith(REPORT):
                 output = self._report(folder, node, found)
-            elif all(need in found for need in node.needs.values()):
-                inputs = {name: found[need] for name, need in node.needs.items()}
-                output = Wanted(node.stage, node.name, node.settings, inputs, node.code).find(folder)
             else:
-                output = None
+                wanted = wanted_of(node, found)
+                output = wanted.find(folder) if wanted else None
             if output is not None:
                 found[key] = output
         return found
@@ -149,6 +147,14 @@ class Graph:
             if (folder / GRAPH).read_text(encoding="utf-8") == text:
                 return
         write_atomically(folder / GRAPH, text)
+
+
+def wanted_of(node: Node, done: Mapping[str, Output]) -> Wanted | None:
+    """The output of a node, and so its place; None as long as something that it needs is not done."""
+    if not all(need in done for need in node.needs.values()):
+        return None
+    inputs = {name: done[need] for name, need in node.needs.items()}
+    return Wanted(node.stage, node.name, node.settings, inputs, node.code)
 
 
 def read_graph(folder: Path) -> Graph:

@@ -13,7 +13,7 @@ from typing import Any
 
 from damnatio.running.expecting import Expected, place_of, read, seconds_of, trains
 from damnatio.running.failures import Failure, failures
-from damnatio.running.graph import Graph, read_graph
+from damnatio.running.graph import Graph, read_graph, wanted_of
 from damnatio.running.publishing import REPORT
 from damnatio.running.slurm import jobs_of
 from damnatio.running.timing import Part, left_of
@@ -104,7 +104,7 @@ class Look:
         states = {
             key: self._finish(key, node)
             if key in self._done
-            else _unfinished(folder, node, graph.names[key], failed.get(key), given.get(key, ""))
+            else _unfinished(folder, node, graph.names[key], self._place(node), failed.get(key), given.get(key, ""))
             for key, node in graph.nodes.items()
         }
         given_up = self._given_up(failed)
@@ -137,6 +137,11 @@ class Look:
             )
         return self._finished[key]
 
+    def _place(self, node: Node) -> str:
+        """The name of a node's folder; before its key is known a pattern, which may fit another experiment's too."""
+        wanted = wanted_of(node, self._done)
+        return wanted.place(self.folder).name if wanted else f"{node.name}-????????"
+
     def _part(self, node: Node, state: State) -> Part:
         progress = state.progress
         share = 1.0 if state.state == DONE else progress.share if progress else None
@@ -153,8 +158,8 @@ class Look:
         )
 
 
-def _unfinished(folder: Path, node: Node, name: str, failure: Failure | None, job: str) -> State:
-    pattern = node.stage if node.stage.startswith(REPORT) else f"{node.stage}.{node.name}-????????"
+def _unfinished(folder: Path, node: Node, name: str, place: str, failure: Failure | None, job: str) -> State:
+    pattern = node.stage if node.stage.startswith(REPORT) else f"{node.stage}.{place}"
     for lock in sorted((folder / LOCKS).glob(pattern)):
         holder = holder_of(lock)
         if holder is not None:
@@ -162,7 +167,7 @@ def _unfinished(folder: Path, node: Node, name: str, failure: Failure | None, jo
             return _held(lock, holder, node, name, _progress(partial, node))
     if failure is not None:
         return State(name, _kind(node), FAILED, failure.error)
-    begun = sorted((folder / node.stage).glob(f".partial-{node.name}-????????"))
+    begun = sorted((folder / node.stage).glob(f".partial-{place}"))
     progress = _progress(begun[-1], node) if begun else None
     notes = ["begun"] if begun else []
     notes += [f"Slurm has it as job {job}, or had"] if job else []

@@ -105,17 +105,17 @@ const dashOf = (name, width) => (content.variants[name].dash.length ? content.va
 
 function drawRange(chart) {
   const key = byId("det-group").value;
-  const shown = variants().filter((name) => state.methods.has(name));
   const { targets, models } = panel();
-  const series = shown.filter((name) => models[name].rates[key]).map((name) => ({
+  const shown = variants().filter((name) => state.methods.has(name) && models[name].rates[key]);
+  const series = shown.map((name) => ({
     name: titleOf(name), type: "line", color: colourOf(name), ...symbolOf(name),
     showSymbol: true, showAllSymbol: false, symbolSize: 8,
     lineStyle: { width: 2, type: dashOf(name, 2) },
-    data: targets.map((at, place) => [at, rateOf(name, key, place)?.value ?? NaN]),
+    data: targets.map((at, place) => [at, rateOf(name, key, place)?.value ?? NaN, place]).filter(([, value]) => !Number.isNaN(value)),
   }));
   if (series.length) series[0].markLine = { silent: true, symbol: "none", label: { show: false }, lineStyle: { color: ink("ink"), type: "solid" }, data: [{ xAxis: target() }] };
   chart.setOption({
-    ...common(), tooltip: { ...tip, trigger: "axis", formatter: (points) => [oneIn(points[0].value[0]), ...points.map((p) => `${p.seriesName}: ${fraction(p.value[1])}`)].join("\n") },
+    ...common(), tooltip: { ...tip, trigger: "axis", formatter: (points) => [oneIn(points[0].value[0]), ...points.map((p) => `${p.seriesName}: ${fraction(p.value[1])} (${explained(rateOf(shown[p.seriesIndex], key, p.value[2]))})`)].join("\n") },
     xAxis: axis("false matches allowed (FMR or FPIR)", { type: "log", min: targets[0], max: targets.at(-1), axisLabel: { color: ink("soft"), formatter: (value) => value.toExponential(0) } }),
     yAxis: axis("rate", { type: "value", min: 0, max: content.columns[key].metric === "FMR" ? null : 1, nameGap: 44 }),
     series,
