@@ -70,8 +70,23 @@ def test_an_error_in_the_middle_deletes_nothing(place: str) -> None:
     run(place, f"INSERT INTO pass SELECT max(id) FROM face WHERE subject = '{WHO}'")
     with open_store(address, write=True) as store:
         before = store.census()
-        with pytest.raises(DamnatioError, match="other rows refer to these"):
-            store.delete(keys_of(store))
+        for attempt in (store.rehearse, store.delete):  # a purge asks before it deletes from any store
+            with pytest.raises(DamnatioError, match="other rows refer to these"):
+                attempt(keys_of(store))
+        assert store.census() == before
+
+
+def test_what_would_stop_the_vacuum_stops_the_rehearsal(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres_log, "WAIT", 0.3)
+    monkeypatch.setitem(postgres_connection.SETTINGS, "lock_timeout", "200ms")
+    with open_store(faces(place), write=True) as store:
+        keys, before = keys_of(store), store.census()
+        with psycopg.connect(place) as other:
+            other.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            other.execute("SELECT count(*) FROM face")
+            with pytest.raises(DamnatioError, match=r"is in the middle of a transaction|locked by another session"):
+                store.rehearse(keys)
+        store.rehearse(keys)
         assert store.census() == before
 
 

@@ -139,6 +139,14 @@ def test_delete_and_steps_may_be_repeated(address: str) -> None:
         assert ann(store) == []
 
 
+def test_a_rehearsal_changes_nothing(address: str) -> None:
+    with open_store(address, write=True) as store:
+        keys, before = ann(store), store.census()
+        store.rehearse(keys)
+        assert store.census() == before
+        assert store.delete(keys) >= EACH
+
+
 def test_reading_changes_nothing_and_deletes_nothing(address: str) -> None:
     with open_store(address) as store:
         keys, before = ann(store), store.census()
