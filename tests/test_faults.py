@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from damnatio.support import locks
-from damnatio.training.loop import METRICS
+from damnatio.support.manifests import LOG
 from damnatio.workspace import Workspace
 from tests import chaos
 from tests.conftest import TINY
@@ -41,7 +41,7 @@ def train(run: Path, *words: str) -> "subprocess.Popen[str]":
 def weights(run: Path) -> dict[str, str]:
     (model,) = (run / "4-train").glob("original-*")
     files: dict[str, dict[str, str]] = json.loads((model / "stage.json").read_bytes())["files"]
-    return {name: file["sha256"] for name, file in files.items() if name != METRICS}
+    return {name: file["sha256"] for name, file in files.items() if not name.endswith(LOG)}
 
 
 def wait_for_a_step(run: Path) -> None:

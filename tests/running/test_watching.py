@@ -113,10 +113,12 @@ def test_work_appears_on_the_screen_that_is_up(watch: Watch, monkeypatch: pytest
     with shown_on(watch), progress("embed", 40, "images", 4) as advance, progress("", 0, "tiles"):
         assert watched()
         (bar,) = watch._bars  # what has no title is not worth a line
-        assert (bar.share, bar.speed) == (0.1, "")
+        assert (bar.share, bar.fast) == (0.1, "")
         for now[0] in (1.0, 3.0):
             advance(8, note="half")
-        assert (bar.share, bar.speed, bar.note) == (0.5, "4 images/s", "half")
+        assert (bar.share, bar.fast, bar.note) == (0.5, "4 images/s", "half")
+        own = State("6-embed/original", "", RUNNING, f"process {os.getpid()} on here")
+        assert "50%  4 images/s  5 s left" in seen("demo", of(own, **{own.name: 99.0}), [bar], 3.0)
         with shown_on(Dark()), progress("hidden", 3, "images") as unseen:
             unseen(1)
         assert len(watch._bars) == 1

@@ -84,11 +84,16 @@ class Bar:
         return min(self.done / self.total, 1.0) if self.total else None
 
     @property
-    def speed(self) -> str:
+    def speed(self) -> float:
+        """Units per second; 0 if it is not known."""
         if len(self._seen) < 2:
-            return ""
+            return 0.0
         (then, before), (now, done) = self._seen[0], self._seen[-1]
-        return f"{(done - before) / (now - then):,.0f} {self.unit}/s" if now > then else ""
+        return (done - before) / (now - then) if now > then else 0.0
+
+    @property
+    def fast(self) -> str:
+        return f"{self.speed:,.0f} {self.unit}/s" if self.speed else ""
 
 
 class Watch:
@@ -235,7 +240,7 @@ def picture(title: str, found: Status | None, bars: list[Bar], gone: float | Non
     for state in running:
         left = found.each.get(state.name) if found else None
         rows += _block(state, left, bars[0] if bars and state is own else None)
-    rows += [_row(bar.title, bar.share, bar.speed, "") for bar in (bars[1:] if own else bars)]
+    rows += [_row(bar.title, bar.share, bar.fast, "") for bar in (bars[1:] if own else bars)]
     return Group(head, *(Padding(row, (0, 0, 0, 2)) for row in rows))
 
 
@@ -249,7 +254,9 @@ def _block(state: State, left: float | None, bar: Bar | None) -> "list[Renderabl
         share = state.seconds / (state.seconds + left)  # by the clock
     losses = "  ".join(f"{name} {value:.3f}" for name, value in progress.losses.items()) if progress else ""
     if bar is not None and bar.share is not None:
-        share, speed, losses = bar.share, bar.speed or speed, bar.note or losses
+        share, speed, losses = bar.share, bar.fast or speed, bar.note or losses
+        if bar.speed and left is not None:
+            left = (bar.total - bar.done) / bar.speed
     words = f"{duration(left)} left" if left is not None else "estimating"
     rows: list[RenderableType] = [_row(state.name, share, speed, words)]
     rows += [Text(f"  {losses}", style="dim")] if losses else []
