@@ -43,7 +43,8 @@ def looked_at(found: Opened) -> None:
         found.move(place)
     for name in ("scores-model", "people-model", "links-group", "det-group"):
         for value in found.state(f"[...byId('{name}').options].map(({{ value }}) => value)")[:6]:
-            found.page.select_option(f"#{name}", value)
+            if found.page.locator(f"#{name}").is_visible():
+                found.page.select_option(f"#{name}", value)
     found.page.click("#theme")
     assert found.overflow == 0
 
@@ -157,6 +158,9 @@ def test_runs_stand_side_by_side(browser: "Browser", runs: list[Run], tmp_path: 
                     assert means == pytest.approx([statistics.fmean(shares[:2]), shares[2]])
                     assert f"± {statistics.stdev(shares[:2]):.3f}" in row.first.inner_text() or not any(shares[:2])
         looked_at(found)
+        assert not found.page.locator("#people").is_visible(), "people are on the page of each run"
+        links = found.page.locator("nav a").evaluate_all("links => links.map(a => a.getAttribute('href'))")
+        assert all(found.page.locator(link).is_visible() for link in links)
     assert (tmp_path / "index.html").stat().st_size < 10 * MEGABYTE
 
 
