@@ -41,6 +41,7 @@ TINY = [
     "forget.identities_per_batch=3",
     "forget.images_per_identity=4",
     "evaluate.operating_points=[0.01, 0.1]",
+    "report.pictures=false",
     f"threads={THREADS}",
 ]
 """Overrides that make the demo's recipe run in seconds, through the same code."""

@@ -68,8 +68,8 @@ HD, STAR = "7-evaluate/S1-HD-*", "7-evaluate/S1-original-*"
         ("report", "report", f"{HD}/results.parquet", garble),
         ("report", "report", f"{HD}/warnings.json", garble),
         ("report", "report", f"{HD}/sketches.safetensors", garble),
-        ("report", "nothing", "report/results.csv", garble),
-        ("report", "nothing", "report/warnings.csv", cut),
+        ("report", "nothing", "report/page.json", garble),
+        ("report", "nothing", "report/page.json", cut),
     ],
 )
 def test_what_a_later_stage_reads_is_refused_by_name(

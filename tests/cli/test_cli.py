@@ -355,7 +355,9 @@ def test_the_report_names_what_it_keeps_and_lets_go_of_what_was_deleted(
 ) -> None:
     from damnatio.reporting.report import RESULTS, WARNINGS, long_results
 
-    def numbers_alone(recipe: Any, faces: Any, inputs: Any, evaluated: Any, folder: Path) -> None:
+    def numbers_alone(recipe: Any, partitions: Any, evaluated: Any, folder: Path, **shown: Any) -> None:
+        panel = {"title": "", "targets": [0.1], "first": 0, "recommended": [None], "models": {}}
+        (folder / "page.json").write_text(json.dumps({"title": "", "panels": [panel]}))
         for table, name in zip(long_results("tiny", evaluated), (RESULTS, WARNINGS), strict=True):
             table.write_csv(folder / name)
 

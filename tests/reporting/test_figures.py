@@ -45,8 +45,9 @@ def model(variant: str, scale: str = "S1", curves: bool = True) -> figures.Drawn
         for group in names[kind]
     }
     targets = np.logspace(-6, -0.1, 30)
-    rows = [(*place, target, target**0.1) for place in figures.PANELS for target in targets if curves]
-    table = Table.of_rows(("task", "group", "target", "rate"), rows)
+    panels = [(*place, figures.RATES[place[0]][1]) for place in figures.PANELS]
+    rows = [(*panel, target, target**0.1) for panel in panels for target in targets if curves]
+    table = Table.of_rows(("task", "group", "metric", "target", "rate"), rows)
     return figures.Drawn(scale, variant, "f*" if variant == "original" else variant, sketches, table, 0.4)
 
 

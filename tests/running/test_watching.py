@@ -118,7 +118,7 @@ def test_work_appears_on_the_screen_that_is_up(watch: Watch, monkeypatch: pytest
             advance(8, note="half")
         assert (bar.share, bar.fast, bar.note) == (0.5, "4 images/s", "half")
         own = State("6-embed/original", "", RUNNING, f"process {os.getpid()} on here")
-        assert "50%  4 images/s  5 s left" in seen("demo", of(own, **{own.name: 99.0}), [bar], 3.0)
+        assert "50%  4 images/s  5 s left" in seen("demo", of(own, **{own.name: 99}), [bar], 3.0)
         with shown_on(Dark()), progress("hidden", 3, "images") as unseen:
             unseen(1)
         assert len(watch._bars) == 1

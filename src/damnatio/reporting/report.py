@@ -105,11 +105,12 @@ def _lead(recipe: Recipe) -> str:
 
 
 def _facts(recipe: Recipe, evaluated: Sequence[Evaluated]) -> list[tuple[str, str]]:
-    """Where the numbers come from. Nothing that differs between equal runs, such as dates: those are in stage.json."""
+    """Where the numbers come from. Nothing that differs between equal runs, such as dates and folders: those are in
+    stage.json."""
     manifests = [manifest_of(each.path) for each in evaluated]
     made = [section_of(manifest, "made") for manifest in manifests]
     facts = [("recipe", recipe.name), ("seed", str(recipe.seed))]
-    for what in ("damnatio", "python", "machine", "command"):
+    for what in ("damnatio", "python", "machine"):
         values = dict.fromkeys(str(each[what]) for each in made if what in each)
         if values:
             facts.append((what, ", ".join(values)))
@@ -118,6 +119,7 @@ def _facts(recipe: Recipe, evaluated: Sequence[Evaluated]) -> list[tuple[str, st
         for each, manifest in zip(evaluated, manifests, strict=True)
         if "key" in manifest
     ]
+    facts.append(("command and dates", "in stage.json beside this file, and in that of each stage"))
     facts.append(("recompute", "damnatio recheck RUN, from the stored embeddings; damnatio run RECIPE, from the faces"))
     return facts
 

@@ -255,7 +255,7 @@ def _block(state: State, left: float | None, bar: Bar | None) -> "list[Renderabl
     losses = "  ".join(f"{name} {value:.3f}" for name, value in progress.losses.items()) if progress else ""
     if bar is not None and bar.share is not None:
         share, speed, losses = bar.share, bar.fast or speed, bar.note or losses
-        if bar.speed and left is not None:
+        if bar.speed and bar.total is not None and left is not None:
             left = (bar.total - bar.done) / bar.speed
     words = f"{duration(left)} left" if left is not None else "estimating"
     rows: list[RenderableType] = [_row(state.name, share, speed, words)]
