@@ -67,7 +67,8 @@ def test_cost_of_every_training_is_known(finished: Path) -> None:
         (folder,) = finished.glob(f"{stage}-????????")
         lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
         assert cost.steps == lines[-1]["step"]
-        assert cost.hours * 3600 >= json.loads((folder / "stage.json").read_text())["made"]["seconds"] > 0
+        seconds = json.loads((folder / "stage.json").read_text())["made"]["seconds"]
+        assert cost.hours * 3600 > seconds - 0.001 > 0  # the manifest rounds to a thousandth
 
 
 def test_the_page_is_self_contained(finished: Path) -> None:

@@ -312,7 +312,7 @@ def test_keyboard_moves_the_slider_and_reaches_everything(shown: Opened) -> None
     shown.page.wait_for_function("place => state.place === place - 1", arg=place)
     assert shown.page.locator("#target-words").inner_text() != words
     shown.page.keyboard.press("Home")
-    shown.page.wait_for_function("state.place === 0")
+    shown.page.wait_for_function("() => state.place === 0")
     wanted = """() => [...document.querySelectorAll('a[href], button, input, select, summary, [tabindex="0"]')]
         .filter(e => !e.disabled && e.checkVisibility())"""
     shown.page.evaluate(f"window.missing = new Set(({wanted})())")
