@@ -14,7 +14,7 @@ demo: $(READY)  ## the whole experiment on rendered faces: runs/demo/report/inde
 	$(RUN)/damnatio demo
 	@echo
 	@echo "This shows every stage, table and figure, and people who are no longer linked. Ten people and two epochs do not"
-	@echo "decide the paper's finer findings: \`make reproduce\` does, at a tenth of the paper's size, in about four hours."
+	@echo "decide the paper's finer findings: \`make reproduce\` does, at a tenth of the paper's size, in four to five hours."
 	@echo
 	@echo "Next:"
 	@echo "  open runs/demo/report/index.html             every table and figure, on one page"
@@ -83,7 +83,7 @@ results: $(READY)  ## run the demo and copy its tables and figures to results/de
 	$(RUN)/damnatio demo
 	$(RUN)/python results/collect.py runs/demo results/demo
 
-reproduce: $(READY)  ## the paper's tables at a tenth of its size, on two cores in about four hours: results/tenth; goes on where it was stopped
+reproduce: $(READY)  ## the paper's tables at a tenth of its size, on two cores in four to five hours: results/tenth; goes on where it was stopped
 	$(RUN)/damnatio run tenth --on gpus --slots 2
 	$(RUN)/python results/collect.py runs/tenth results/tenth
 
