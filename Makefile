@@ -126,8 +126,8 @@ bench-train: $(READY)  ## a step of the training loop beside the bare network; w
 bench-charts: $(READY) bench-peers  ## charting libraries for the report's page, in headless Chromium; fetches them from npm: results/benchmarks/charts.md
 	$(RUN)/python benchmarks/charts
 
-contest: $(READY)  ## all methods on the demo under the same rules: results/contest; goes on where it was stopped
-	$(RUN)/python benchmarks/contest demo
+contest: $(READY)  ## all methods on rendered faces under the same rules: results/contest; goes on where it was stopped
+	$(RUN)/python benchmarks/contest rendered
 
 contest-lfw: $(READY)  ## the same on LFW; DAMNATIO_ASSETS names the folder with the faces and the weights
 	$(RUN)/python benchmarks/contest lfw

@@ -32,6 +32,7 @@ TINY = [
     "partitions.distractors=6",
     "partitions.scales={S1: 3, S2: 6}",
     "partitions.forget_min_images=6",
+    "model.backbone=iresnet-tiny",
     "model.dim=32",
     "train.epochs=2",
     "train.batch=32",

@@ -25,14 +25,14 @@ TWO = [contestant for contestant in CONTESTANTS if contestant.name in ("HD", "GS
 
 @pytest.mark.cli
 def test_a_contest_is_held_once_and_read_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with Place(SMALL, tmp_path / "demo", OVERRIDES) as place:
+    with Place(SMALL, tmp_path / "rendered", OVERRIDES) as place:
         first = hold(place, TWO, draws=(1,))
         with pytest.raises(DamnatioError, match="Another process"):
-            Place(SMALL, tmp_path / "demo", OVERRIDES)
-    runs = sorted((tmp_path / "demo").glob("draw-*/*/run.json"))
+            Place(SMALL, tmp_path / "rendered", OVERRIDES)
+    runs = sorted((tmp_path / "rendered").glob("draw-*/*/run.json"))
     assert len(runs) == 2 * (4 + 1)
     times = [run.stat().st_mtime_ns for run in runs]
-    with Place(SMALL, tmp_path / "demo", OVERRIDES) as place:
+    with Place(SMALL, tmp_path / "rendered", OVERRIDES) as place:
         again = hold(place, TWO, draws=(1,))
     assert [run.stat().st_mtime_ns for run in runs] == times
     for before, after in zip(first.entries, again.entries, strict=True):
@@ -42,21 +42,21 @@ def test_a_contest_is_held_once_and_read_again(tmp_path: Path, capsys: pytest.Ca
     cost = {run.contestant: run.gradients for entry in again.entries for run in entry.reported}
     assert cost == {"HD": 3 * (16 + 8 * 4), "GS": 0}
 
-    publish(again, "demo", tmp_path / "out")
-    with (tmp_path / "out/demo.csv").open(newline="") as file:
+    publish(again, "rendered", tmp_path / "out")
+    with (tmp_path / "out/rendered.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["method"] for row in rows] == ["original"] + ["HD"] * 5 + ["GS"] * 5
     assert [row["chosen"] for row in rows].count("yes") == 2
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
-        "demo.csv",
-        "demo.md",
-        "demo-summary.md",
-        "demo.png",
+        "rendered.csv",
+        "rendered.md",
+        "rendered-summary.md",
+        "rendered.png",
     }
-    assert "2 of 3 draws are missing" in (tmp_path / "out/demo.md").read_text()
+    assert "2 of 3 draws are missing" in (tmp_path / "out/rendered.md").read_text()
 
     with (
-        Place(SMALL, tmp_path / "demo", [*OVERRIDES, "partitions.test=7"]) as other,
+        Place(SMALL, tmp_path / "rendered", [*OVERRIDES, "partitions.test=7"]) as other,
         pytest.raises(DamnatioError, match="made with other settings"),
     ):
         other.partitions(TUNING)

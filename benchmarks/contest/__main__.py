@@ -1,6 +1,6 @@
 """Hold the contest of all methods, or go on with it where it stopped; `rules.py` declares it.
 
-usage: python benchmarks/contest demo
+usage: python benchmarks/contest rendered
        python benchmarks/contest lfw --faces lfw-aligned-112 --weights mobilefacenet-facexzoo.safetensors
 
 A call that is killed goes on when it is made again. The tables go to results/contest.
@@ -20,7 +20,7 @@ ASSETS = Path(os.environ.get("DAMNATIO_ASSETS") or ROOT.parent / "shared").expan
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("world", choices=("demo", "lfw"))
+    parser.add_argument("world", choices=("rendered", "lfw"))
     parser.add_argument("--faces", type=Path, default=ASSETS / "data/lfw-aligned-112", help="aligned LFW, unpacked")
     parser.add_argument("--weights", type=Path, default=ASSETS / "models/mobilefacenet-facexzoo.safetensors")
     parser.add_argument("--work", type=Path, default=ROOT / "runs/contest", help="everything that is computed")

@@ -52,7 +52,7 @@ SHORT = {
 """the columns of the summary"""
 NAMES = {ORIGINAL: "f\\*, before"}
 WHERE = {
-    "demo": "10 rendered people forgotten by iresnet-tiny; another f\\* and other people in each draw",
+    "rendered": "10 rendered people forgotten by iresnet-tiny; another f\\* and other people in each draw",
     "lfw": "40 people of LFW forgotten by a published MobileFaceNet, whose tail is trained; other people in each draw",
 }
 
@@ -167,7 +167,7 @@ def budget(world: str) -> str:
     rules = WORLDS[world]
     return (
         f"The budget of {rules.gradients():,} image-gradients is {rules.gradients() / rules.usual:.0%} of that in "
-        f"[the recipe's own run](../{rules.recipe}/rates.md): methods that fine-tune may reach more with more."
+        "a run of the recipe itself: methods that fine-tune may reach more with more."
     )
 
 

@@ -34,8 +34,8 @@ def webface() -> tuple[Table, PartitionSettings]:
     return _faces(sizes), paper.model_copy(update={**counts, "scales": scales})
 
 
-def demo() -> tuple[Table, PartitionSettings]:
-    recipe = load("demo")
+def rendered() -> tuple[Table, PartitionSettings]:
+    recipe = load(Path(__file__).resolve().parents[1] / "rendered.yaml")
     index = Synthetic(recipe.faces).index()
     return index.with_columns(kept=index["shot"] == 0), recipe.partitions
 
@@ -74,7 +74,7 @@ def pages(root: Path) -> Iterator[str]:
     yield _line(["---"] * (3 + len(SHOWN)))
     worlds = {
         "WebFace4M, a tenth (log-normal fit)": webface(),
-        "the demo": demo(),
+        "rendered faces": rendered(),
         "LFW": lfw(root),
     }
     for name, (faces, settings) in worlds.items():

@@ -49,16 +49,16 @@ def main(words: Sequence[str] | None = None, choices: Choices | None = None) -> 
     parser.add_argument("--faces", type=Path, default=assets / "data/lfw-aligned-112", help="LFW, a folder per person")
     parser.add_argument("--weights", type=Path, default=assets / "models/mobilefacenet-facexzoo.safetensors")
     parser.add_argument("--only", nargs="+", choices=STUDIES, default=list(STUDIES), help="some of the studies")
-    parser.add_argument("--worlds", nargs="+", choices=("demo", "lfw"), default=["demo", "lfw"])
+    parser.add_argument("--worlds", nargs="+", choices=("rendered", "lfw"), default=["rendered", "lfw"])
     parser.add_argument("--threads", type=int, default=0)
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="of the demo's recipe")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="of the recipe of rendered faces")
     o = parser.parse_args(words)
     if o.threads:
         torch.set_num_threads(o.threads)
     threads = [f"threads={o.threads}"]
     places = []
-    if "demo" in o.worlds:
-        places.append(worlds.demo(o.work, [*threads, *o.set]))
+    if "rendered" in o.worlds:
+        places.append(worlds.rendered(o.work, [*threads, *o.set]))
     if "lfw" in o.worlds and o.faces.is_dir() and o.weights.is_file():
         places.append(worlds.lfw(o.work, o.faces, o.weights, threads))
     elif "lfw" in o.worlds:

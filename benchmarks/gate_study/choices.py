@@ -49,16 +49,16 @@ class Choices:
     """look-alikes: so many further pairs, the nearest people of the collection"""
 
 
-DEMO_SHARES = {"P1": 10, "P5": 50, "P20": 200, "P50": 500}
+RENDERED_SHARES = {"P1": 10, "P5": 50, "P20": 200, "P50": 500}
 """rendered faces: 1, 5, 20 and 50 % of 1,000 retain identities"""
-DEMO = (
-    f"partitions.scales={{{', '.join(f'{name}: {count}' for name, count in DEMO_SHARES.items())}}}",
+RENDERED = (
+    f"partitions.scales={{{', '.join(f'{name}: {count}' for name, count in RENDERED_SHARES.items())}}}",
     "partitions.forget_min_images=10",
     "partitions.distractors=150",
     "forget.methods=[HD]",
     "forget.scales=[P1, P5, P20, P50]",
 )
-"""the demo's recipe with forget sets of these sizes; f* is trained once for all"""
+"""the recipe of rendered faces with forget sets of these sizes; f* is trained once for all"""
 
 LFW_SHARES = {"P1": 17, "P5": 84, "P20": 336, "P50": 840}
 """LFW: 1, 5, 20 and 50 % of the 1,680 people who have two photographs or more"""

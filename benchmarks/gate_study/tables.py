@@ -17,7 +17,7 @@ Columns = dict[str, str | tuple[str, ...]]
 SET = ("used", "people", "share", "bound", "bandwidth", "waves", "bursts")
 """columns of what was set, not measured"""
 NAMES = ("forgotten", "must stay")
-WORLDS = {"demo": "rendered faces", "lfw-mobilefacenet": "LFW"}
+WORLDS = {"rendered": "rendered faces", "lfw-mobilefacenet": "LFW"}
 
 SHORT: dict[str, Columns] = {
     "photographs": {

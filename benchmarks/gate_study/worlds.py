@@ -21,7 +21,7 @@ from damnatio.recipe.schema import PartitionSettings, Recipe
 from damnatio.support.tables import Table, codes_of, groups_of
 from damnatio.workspace import Workspace
 
-from .choices import DEMO, LFW_DRAW, LFW_SHARES, LFW_SHARES_DRAW, SEED, Choices
+from .choices import LFW_DRAW, LFW_SHARES, LFW_SHARES_DRAW, RENDERED, SEED, Choices
 
 Units = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -68,9 +68,10 @@ class World:
         return self.faces.read(self.rows[places])
 
 
-def demo(work: Path, overrides: Sequence[str]) -> World:
-    """Rendered faces, f* and HD, by the recipe `demo`."""
-    return _run(load("demo", [*DEMO, *overrides]), work / "demo", tuned=True)
+def rendered(work: Path, overrides: Sequence[str]) -> World:
+    """Rendered faces, f* and HD, by `benchmarks/rendered.yaml`."""
+    recipe = Path(__file__).resolve().parents[1] / "rendered.yaml"
+    return _run(load(recipe, [*RENDERED, *overrides]), work / "rendered", tuned=True)
 
 
 def lfw(work: Path, faces: Path, weights: Path, overrides: Sequence[str]) -> World:
@@ -107,7 +108,7 @@ def _run(recipe: Recipe, folder: Path, tuned: bool) -> World:
 def with_people(world: World, choices: Choices) -> World:
     """The world in which `people` people are forgotten who have more photographs than any gate is made of. `used` of
     each are forget-train images, at most `new` others are forget-eval images."""
-    if world.name != "demo":
+    if world.name != "rendered":
         least = choices.used + 4
         world = _redrawn(world, {**LFW_DRAW, "scales": {SCALE: choices.people}, "forget_min_images": least})
     table, members = world.partitions.table, world.members.table
@@ -131,7 +132,7 @@ def with_people(world: World, choices: Choices) -> World:
 
 def with_shares(world: World) -> World:
     """The world with forget sets that are a share of the population."""
-    return world if world.name == "demo" else _redrawn(world, {**LFW_SHARES_DRAW, "scales": LFW_SHARES})
+    return world if world.name == "rendered" else _redrawn(world, {**LFW_SHARES_DRAW, "scales": LFW_SHARES})
 
 
 def _redrawn(world: World, counts: Mapping[str, Any]) -> World:

@@ -108,7 +108,7 @@ const lines = document.getElementById("lines"), points = document.getElementById
 lines.innerHTML = '<svg aria-label="tails" width="900" height="400"><rect width="900" height="400" fill="grey"/></svg>';
 lines.innerHTML += "<button>zoom</button>";
 lines.onmousemove = () => { lines.style.background = "red"; lines.firstChild.style.opacity = 0.5 };
-points.innerHTML = '<div style="width: 9px; height: 9px; background: blue; transition: margin 0.8s"></div>';
+points.innerHTML = '<div style="width: 9px; height: 9px; background: blue; transition: margin 8s"></div>';
 window.chart = { move: () => { points.firstChild.style.marginLeft = "300px" } };
 window.firstDrawing = Promise.resolve(1);
 """

@@ -51,7 +51,7 @@ def test_every_study_runs_and_its_rates_are_those_of_the_evaluation(
     tables, main = module("tables"), module("__main__")
     sets = [word for setting in SMALL for word in ("--set", setting)]
     work, out = str(tmp_path / "work"), str(tmp_path / "out")
-    main.main(["--out", out, "--work", work, "--worlds", "demo", "--threads", "1", *sets], choices)
+    main.main(["--out", out, "--work", work, "--worlds", "rendered", "--threads", "1", *sets], choices)
     for study in main.STUDIES:
         rows = tables.read(study, tmp_path / "out")
         assert rows, study
@@ -59,7 +59,7 @@ def test_every_study_runs_and_its_rates_are_those_of_the_evaluation(
     assert {file.stem for file in (tmp_path / "out").glob("*.png")} == set(module("figures").FIGURES)
 
     worlds, trials, rates = module("worlds"), module("trials"), module("rates")
-    world = worlds.with_people(worlds.demo(tmp_path / "work", [*SMALL, "threads=1"]), choices)
+    world = worlds.with_people(worlds.rendered(tmp_path / "work", [*SMALL, "threads=1"]), choices)
     judge = rates.Judge(world, worlds.SCALE)
     before = measure(compare(world.units, world.rows, world.partitions, worlds.SCALE, 0, 1), (1e-4, 1e-2), None)
     wide = trials.forget(world, trials.known(world), strangers=0.4)

@@ -62,8 +62,8 @@ def test_experiment_is_the_recipe_with_what_differs(tmp_path: Path) -> None:
 def test_every_experiment_is_run_with_every_seed(tmp_path: Path) -> None:
     found = expanded(tmp_path, {**TWO, "seeds": [3, 1]})
     assert [(name, one.seed, one.model.backbone) for name, one in found.items()] == [
-        ("plain-seed3", 3, "iresnet-tiny"),
-        ("plain-seed1", 1, "iresnet-tiny"),
+        ("plain-seed3", 3, "iresnet-quick"),
+        ("plain-seed1", 1, "iresnet-quick"),
         ("vit-seed3", 3, "vit-tiny"),
         ("vit-seed1", 1, "vit-tiny"),
     ]
@@ -186,14 +186,14 @@ def test_what_a_protocol_is_and_what_it_is_not() -> None:
     demo = load("demo")
     other: Any = load("demo", ["model.backbone=vit-tiny", "train.lr=1", "forget.scales=[S2]", "seed=9", "threads=3"])
     assert other_protocol(demo, other) is None
-    assert str(other_settings(demo, other)) == "model.backbone is iresnet-tiny and vit-tiny"
+    assert str(other_settings(demo, other)) == "model.backbone is iresnet-quick and vit-tiny"
     assert (
         other_settings(demo, load("demo", ["seed=4", "name=x", "faces.cache_gb=1", "evaluate.embed_batch=7"])) is None
     )
     for override, words in (
         ("captures.threshold=20", "captures.threshold is 30.0 and 20.0"),
         ("partitions.test_min_images=3", "partitions.test_min_images is not set and 3"),
-        ("faces.identities=2151", "faces.identities is 2150 and 2151"),
+        ("faces.identities=2251", "faces.identities is 2250 and 2251"),
         ("evaluate.nonmated_pairs=5", "evaluate.nonmated_pairs is 0 and 5"),
     ):
         assert str(other_protocol(demo, load("demo", [override]))) == words

@@ -131,7 +131,7 @@ def test_recipe_cannot_be_changed_once_loaded() -> None:
         ("train.flip=false", "train.flip", False),
         ("faces.identities=30", "faces.identities", 30),
         ("partitions.scales={S1: 3, S2: 6}", "partitions.scales", {"S1": 3, "S2": 6}),
-        ("partitions.scales.S1=3", "partitions.scales", {"S1": 3, "S2": 50}),
+        ("partitions.scales.S1=3", "partitions.scales", {"S1": 3, "S2": 100}),
         ("forget.scales=[S1, S2]", "forget.scales", ["S1", "S2"]),
         ("forget.methods=[OF]", "forget.methods", ["OF"]),
         ("evaluate.operating_points=[1e-3, 1e-1, 1e-3]", "evaluate.operating_points", [1e-3, 1e-1]),
