@@ -176,6 +176,17 @@ def test_a_damaged_number_is_one_sentence(tmp_path: Path, kind: str, place: int,
         open_store(str(path))
 
 
+def test_a_damaged_number_of_lists_takes_no_memory(tmp_path: Path) -> None:
+    written(tmp_path, "IVF4,Flat")
+    path = tmp_path / "gallery.index"
+    content = bytearray(path.read_bytes())
+    place = content.index(b"ilar") + 4
+    content[place : place + 8] = (2**40).to_bytes(8, "little")
+    path.write_bytes(content)
+    with pytest.raises(DamnatioError, match="damaged"):
+        open_store(str(path))
+
+
 def test_damage_that_shows_in_a_search_is_one_sentence(tmp_path: Path) -> None:
     written(tmp_path, "IVF4,Flat")
     path = tmp_path / "gallery.index"

@@ -25,6 +25,8 @@ FLAT = ("IndexFlat", "IndexFlatIP", "IndexFlatL2", "IndexScalarQuantizer", "Inde
 IVF = ("IndexIVFFlat", "IndexIVFScalarQuantizer", "IndexIVFPQ")
 HNSW = ("IndexHNSWFlat", "IndexHNSWSQ", "IndexHNSWPQ")
 MAPS = ("IndexIDMap", "IndexIDMap2")
+LISTS = 1 << 22
+"""lists that an IVF may have, however small its file is: of empty ones faiss stores nothing"""
 INNER, CODERS = ("index", "quantizer", "storage"), ("pq", "sq")
 """what an index may be built of, by the names of faiss: other indexes, and coders of vectors"""
 
@@ -60,18 +62,19 @@ def readable(what: str) -> Iterator[None]:
 
 @contextmanager
 def _bounded(size: int) -> Iterator[None]:
-    """faiss allocates what a file says: an array longer than the whole file is a damaged length. faiss below 1.14 has
-    no such bound."""
+    """faiss allocates what a file says: an array longer than the whole file, or more lists than it could hold, is a
+    damaged number. Older versions of faiss have no such bounds."""
     faiss = need("faiss", "faiss")
-    if not hasattr(faiss, "set_deserialization_vector_byte_limit"):
-        yield
-        return
-    before = faiss.get_deserialization_vector_byte_limit()
-    faiss.set_deserialization_vector_byte_limit(size)
+    bounds = {"vector_byte": size, "loop": max(size, LISTS)}
+    known = [name for name in bounds if hasattr(faiss, f"set_deserialization_{name}_limit")]
+    before = {name: getattr(faiss, f"get_deserialization_{name}_limit")() for name in known}
+    for name in known:
+        getattr(faiss, f"set_deserialization_{name}_limit")(bounds[name])
     try:
         yield
     finally:
-        faiss.set_deserialization_vector_byte_limit(before)
+        for name in known:
+            getattr(faiss, f"set_deserialization_{name}_limit")(before[name])
 
 
 def read(source: Path | bytes, what: str) -> "HeldIndex":
