@@ -1,6 +1,7 @@
-"""Galleries that are files: pickles, arrays, files of names, and what a scan unpacks."""
+"""Galleries that are files: pickles, arrays, databases, faiss indexes, files of names, and what a scan unpacks."""
 
 import gzip
+import importlib
 import io
 import json
 import pickle
@@ -18,6 +19,7 @@ from damnatio.galleries.name_files import NameFile
 from damnatio.galleries.opening import open_store
 from damnatio.galleries.scanning.needles import Needles
 from damnatio.galleries.scanning.scan import scan_class
+from damnatio.galleries.searching import searches_without
 from fuzz.mutations import damaged, edited, mixed
 from fuzz.readers.base import Reader
 from fuzz.structures import payload
@@ -72,6 +74,27 @@ def _databases(folder: Path) -> list[bytes]:
     return found
 
 
+def _indexes(folder: Path) -> list[bytes]:
+    faiss = importlib.import_module("faiss")  # after the campaign has bounded its threads
+    found, rows = [], np.repeat(ROWS, 8, axis=0)  # as many as a codebook needs
+    for kind in (
+        "Flat",
+        "IDMap,Flat",
+        "IVF2,Flat",
+        "IVF2,SQfp16",
+        "HNSW4,Flat",
+        "SQfp16",
+        "PQ4x3",
+        "IVF2,PQ4x3",
+        "IDMap,IVF2,Flat",
+    ):
+        index = faiss.index_factory(rows.shape[1], kind, faiss.METRIC_INNER_PRODUCT)
+        index.train(rows)
+        index.add_with_ids(rows, np.arange(len(rows))) if kind.startswith("IDMap") else index.add(rows)
+        found.append(faiss.serialize_index(index).tobytes())
+    return found
+
+
 def _packed(folder: Path) -> list[bytes]:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -82,11 +105,12 @@ def _packed(folder: Path) -> list[bytes]:
 
 
 def _read_gallery(scheme: str, path: Path, options: str = "") -> None:
-    """As a purge reads it: found, hashed, rehearsed, a row deleted, and what follows."""
+    """As a purge reads it: found, hashed, rehearsed, searched, a row deleted, and what follows."""
     with open_store(f"{scheme}:{path}{options}", write=True) as store:
         keys = [item.key for item in store.find(Sought(names=["Ann"], templates=ROWS[:1], threshold=0.5)).items]
         store.census()
         store.rehearse(keys)
+        searches_without(store, ROWS[3:], keys)
         store.delete(keys)
         for step in store.steps():
             step.run()
@@ -109,6 +133,7 @@ READERS = [
         lambda path: _read_gallery("sqlite", path, "?table=face&vector=vector&name=name"),
         damaged,
     ),
+    Reader("gallery-faiss", ".index", _indexes, lambda path: _read_gallery("faiss", path), damaged),
     Reader("gallery-names", ".json", _name_lists, NameFile, edited),
     Reader("scan", ".data", _packed, _scan, damaged),
 ]

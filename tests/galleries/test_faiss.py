@@ -155,3 +155,49 @@ def test_bad_files_are_one_sentence(tmp_path: Path) -> None:
         open_store(f"faiss:{tmp_path}/gallery.index")
     with pytest.raises(DamnatioError, match=r"needs the file .*none.json"):
         open_store(f"faiss:{tmp_path}/gallery.index?names=none.json")
+
+
+@pytest.mark.parametrize(
+    ("kind", "place", "number"),
+    [
+        ("IVF4,PQ4x4", 4, 0),  # vectors of no values: faiss would write past the end of memory
+        ("IDMap,Flat", 8, 1),  # the map has fewer rows than the index in it
+        ("Flat", 37, 2**38),  # an array longer than the file: faiss would allocate it
+    ],
+)
+def test_a_damaged_number_is_one_sentence(tmp_path: Path, kind: str, place: int, number: int) -> None:
+    written(tmp_path, kind)
+    path = tmp_path / "gallery.index"
+    content = bytearray(path.read_bytes())
+    size = 4 if place == 4 else 8
+    content[place : place + size] = number.to_bytes(size, "little")
+    path.write_bytes(content)
+    with pytest.raises(DamnatioError, match="damaged"):
+        open_store(str(path))
+
+
+def test_a_damaged_number_of_lists_takes_no_memory(tmp_path: Path) -> None:
+    written(tmp_path, "IVF4,Flat")
+    path = tmp_path / "gallery.index"
+    content = bytearray(path.read_bytes())
+    place = content.index(b"ilar") + 4
+    content[place : place + 8] = (2**40).to_bytes(8, "little")
+    path.write_bytes(content)
+    with pytest.raises(DamnatioError, match="damaged"):
+        open_store(str(path))
+
+
+def test_damage_that_shows_in_a_search_is_one_sentence(tmp_path: Path) -> None:
+    written(tmp_path, "IVF4,Flat")
+    path = tmp_path / "gallery.index"
+    content = bytearray(path.read_bytes())
+    content[32] = 0  # says that it is not trained
+    path.write_bytes(content)
+    with open_store(str(path)) as store, pytest.raises(DamnatioError, match=r"damaged.* \('.*is not trained\)"):
+        store.search(VECTORS[:1], 3)
+
+
+def test_queries_of_another_length_find_nothing(tmp_path: Path) -> None:
+    written(tmp_path, "Flat")
+    with open_store(str(tmp_path / "gallery.index")) as store:
+        assert store.search(VECTORS[:2, :-1], 3) == [[], []]

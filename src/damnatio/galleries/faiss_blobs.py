@@ -2,30 +2,18 @@
 
 from collections.abc import Set as AbstractSet
 
-import numpy as np
-
 from damnatio.galleries.base import need
-from damnatio.galleries.faiss_indexes import HeldIndex
-from damnatio.support.errors import DamnatioError
+from damnatio.galleries.faiss_indexes import read
 
 
 def ids_in(content: bytes, where: str) -> set[int]:
     """The ids of the rows in an index."""
-    return {id for rows in _read(content, where).rows() for id in rows.ids.tolist()}
+    return {id for rows in read(content, f"The index {where}").rows() for id in rows.ids.tolist()}
 
 
 def only(content: bytes, ids: AbstractSet[int], where: str) -> bytes:
     """The same index with these ids only: same kind, same settings, the same vectors."""
-    held = _read(content, where)
+    held = read(content, f"The index {where}")
     rows = [(place, id) for some in held.rows() for place, id in zip(*some[:2], strict=True) if int(id) not in ids]
     held.remove([int(place) for place, _ in rows], [int(id) for _, id in rows])
     return bytes(need("faiss", "faiss").serialize_index(held.index).tobytes())
-
-
-def _read(content: bytes, where: str) -> HeldIndex:
-    faiss = need("faiss", "faiss")
-    try:
-        return HeldIndex(faiss.deserialize_index(np.frombuffer(content, np.uint8)), f"The index {where}")
-    except (RuntimeError, MemoryError) as error:
-        said = " ".join(str(error).split())[-120:]
-        raise DamnatioError(f"The index {where} cannot be read by faiss {faiss.__version__} ({said}).") from error

@@ -12,7 +12,7 @@ import numpy as np
 
 from damnatio.galleries import STORES
 from damnatio.galleries.base import content_ids, need
-from damnatio.galleries.faiss_indexes import HeldIndex, Ids, Rows
+from damnatio.galleries.faiss_indexes import Ids, Rows, read
 from damnatio.galleries.files import FileStore, Write
 from damnatio.galleries.items import Block, Hit, Key, Place, Vectors
 from damnatio.galleries.name_files import NameFile
@@ -47,15 +47,7 @@ class Faiss(FileStore):
     def open(self, write: bool) -> None:
         super().open(write)
         self._faiss = need("faiss", "faiss")
-        try:
-            index = self._faiss.read_index(str(self.path))
-        except (RuntimeError, MemoryError) as error:
-            said = " ".join(str(error).split())[-160:]
-            raise DamnatioError(
-                f"The gallery {self.path} cannot be read by faiss {self._faiss.__version__}: it is damaged, or of a "
-                f"newer version ({said})."
-            ) from error
-        self._held = HeldIndex(index, f"The gallery {self.path}")
+        self._held = read(self.path, f"The gallery {self.path}")
         self._names = NameFile(self.files()[1]) if len(self.files()) > 1 else None
         self._check_names()
 

@@ -27,11 +27,11 @@ ZEROS = 1 << 20
 UNLINKED = (
     "Files that are replaced or removed are overwritten with zeros first. SSDs, journals and file systems that copy "
     "on write (btrfs, ZFS, overlay) may keep the old blocks until they are used again: use full-disk encryption, and "
-    "TRIM (`fstrim`)."
+    "TRIM (fstrim)."
 )
 ENGINE = (
     "The engine removes and replaces its files without overwriting them: their blocks stay on the disk until they are "
-    "used again. Use full-disk encryption, and TRIM (`fstrim`)."
+    "used again. Use full-disk encryption, and TRIM (fstrim)."
 )
 IN_MEMORY = "A program that loaded the gallery before keeps it in memory: restart it."
 BACKUPS = "Backups, snapshots of the file system, and copies of the files elsewhere are not looked at."

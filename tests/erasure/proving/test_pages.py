@@ -25,6 +25,8 @@ def test_both_pages_say_what_their_reader_needs(world: World) -> None:
         read.sha256,
         neighbours.others_after,
         "damnatio verify record.json",
+        *(f"{level} " for level in ("--previous", "--plan", "--fingerprints", "--model")),
+        "--stores",
         "Blind spots",
     ):
         assert words in auditor
@@ -32,6 +34,7 @@ def test_both_pages_say_what_their_reader_needs(world: World) -> None:
         assert one.digest["sha256"] in auditor
     for page in (officer, auditor):
         assert "proves" not in page
+        assert "`" not in page, "a mark of the documents"
         assert "no copy exists" not in page
         assert PERSON not in page
         assert ALIAS not in page
