@@ -64,6 +64,25 @@ def test_a_second_call_finds_the_record(world: World, capsys: pytest.CaptureFixt
     assert (world.out / "officer.html").exists()
 
 
+def test_a_purge_that_was_killed_while_it_printed_prints_when_it_is_called_again(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A browser of a few lines, which writes where it is told to print."""
+    assert purged(world, *ACCEPTED) == 0
+    (world.out / ".officer.pdf.4711.tmp").write_bytes(b"%PDF cut short")
+    (world.out / ".locks").mkdir()
+    browser = tmp_path / "browser"
+    browser.write_text(
+        '#!/bin/sh\nfor word; do case "$word" in --print-to-pdf=*) echo %PDF > "${word#*=}";; esac; done\n'
+    )
+    browser.chmod(0o755)
+    monkeypatch.setattr("damnatio.erasure.proving.pages.BROWSERS", (str(browser),))
+    assert purged(world, *ACCEPTED) == 0
+    assert (world.out / "officer.pdf").exists()
+    assert (world.out / "auditor.pdf").exists()
+    assert not [path for path in world.out.iterdir() if path.name.startswith(".")]
+
+
 class Wrong(NamedTuple):
     harm: Callable[[World], object]
     words: list[str]

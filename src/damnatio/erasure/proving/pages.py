@@ -15,6 +15,12 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 SECONDS = 60
 
 
+def is_missing(folder: Path) -> bool:
+    """Whether a page is missing, as after a kill: its HTML, or its PDF where a browser can print it."""
+    kinds = ("html", "pdf") if _browser() else ("html",)
+    return not all((folder / f"{name}.{kind}").exists() for name in PAGES for kind in kinds)
+
+
 def write_pages(record: Path, folder: Path) -> list[Path]:
     """officer.html and auditor.html, from nothing but the record; and their PDFs if a browser is installed. Without
     one, print the pages from any browser."""
@@ -24,6 +30,8 @@ def write_pages(record: Path, folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     found = []
     for name in PAGES:
+        for half_written in folder.glob(f".{name}.*.tmp"):  # by a process that was killed
+            half_written.unlink(missing_ok=True)
         path = folder / f"{name}.html"
         template = pages.get_template(f"proving/{name}.html")
         p = read.statement.predicate
@@ -39,7 +47,7 @@ def write_pages(record: Path, folder: Path) -> list[Path]:
 
 def print_page(page: Path) -> list[Path]:
     """The page as PDF; nothing if there is no browser, or it fails: the HTML is what counts."""
-    browser = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+    browser = _browser()
     if browser is None:
         return []
     target = page.with_suffix(".pdf")
@@ -57,6 +65,10 @@ def print_page(page: Path) -> list[Path]:
         target.unlink()
         return []
     return [target]
+
+
+def _browser() -> str | None:
+    return next((path for name in BROWSERS if (path := shutil.which(name))), None)
 
 
 def _kinds(items: list[ErasedItem]) -> dict[str, int]:

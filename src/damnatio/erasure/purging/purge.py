@@ -22,7 +22,7 @@ from damnatio.erasure.planning.choosing import Decisions, decide
 from damnatio.erasure.planning.plan import Plan, PlannedStore, read_plan
 from damnatio.erasure.planning.showing import indented
 from damnatio.erasure.proving.keys import public_holder_key, signing_key, usual_place
-from damnatio.erasure.proving.pages import PAGES, write_pages
+from damnatio.erasure.proving.pages import is_missing, write_pages
 from damnatio.erasure.proving.signing import RECORD, sign_record
 from damnatio.erasure.proving.statement import PLAN, read_record
 from damnatio.erasure.purging import checks
@@ -127,15 +127,16 @@ def purge(words: Words, say: Say = print) -> Purged:
     key = signing_key(words.key)
     plan = read_plan(words.plan, key)
     folder = words.plan.resolve().parent
-    if (folder / RECORD).exists() and not (folder / WORK).exists():
-        return _done_before(words.plan, folder / RECORD, key, say)
-    decisions = decide(plan, words.accept, words.reject, words.confirm)
+    is_done = (folder / RECORD).exists() and not (folder / WORK).exists()
+    decisions = None if is_done else decide(plan, words.accept, words.reject, words.confirm)
     if words.holder is not None:
         public_holder_key(words.holder)
     lock = Lock(folder / ".locks" / WORK)
     if (other := lock.try_to_take()) is not None:
         raise DamnatioError(f"Another purge of this plan is at work: {other}. Wait for it.")
     try:
+        if decisions is None:
+            return _done_before(words.plan, folder / RECORD, key, say)
         return _purge(_Purge(plan, folder, Journal(folder / NAME), decisions, say), words, key)
     finally:
         lock.release()
@@ -175,7 +176,7 @@ def _done_before(plan: Path, path: Path, key: "Ed25519PrivateKey", say: Say) -> 
             f"{path} is no record of this plan that this key signed: nothing was deleted. Move it away, then try again."
         )
     say(f"This plan was carried out on {statement.predicate.dates.signed}: {path}")
-    if not all((path.parent / f"{name}.html").exists() for name in PAGES):
+    if is_missing(path.parent):
         write_pages(path, path.parent)
     say(statement.predicate.verdict_sentence)
     return Purged(path, statement.predicate.verdict)
