@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from damnatio.support.errors import DamnatioError
@@ -133,6 +134,8 @@ def test_manifest_says_what_went_in(workspace: Workspace) -> None:
     assert manifest["inputs"] == {"faces": "abc"}
     assert manifest["code"] == {"damnatio.captures": "3"}
     assert manifest["made"]["seconds"] >= 0
+    assert manifest["made"]["numpy"] == np.__version__
+    assert manifest["made"].keys() >= {"damnatio", "python", "torch", "machine", "command"}
 
 
 def interrupted(build: Callable[[Path], None]) -> Callable[[Path], None]:

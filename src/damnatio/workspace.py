@@ -31,6 +31,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Self
 
@@ -346,6 +347,7 @@ def _finish(folder: Path, wanted: Mapping[str, Any], key: str, seconds: float) -
     made = {
         "damnatio": __version__,
         "python": platform.python_version(),
+        **{package: version(package) for package in ("torch", "numpy")},
         **made_here(),
         "processes": processes.size(),
         "command": " ".join(["damnatio", *sys.argv[1:]]),

@@ -99,7 +99,7 @@ def test_report_without_its_content_is_refused_in_a_sentence(
     assert main(["compare", str(old), str(place / "other"), "--out", str(tmp_path / "out")]) == 2
     (line,) = capsys.readouterr().err.strip().splitlines()
     assert "has no page.json: it was made by an earlier damnatio" in line
-    assert not (tmp_path / "out/index.html").exists()
+    assert not (tmp_path / "out").exists()
 
 
 def test_folder_that_is_no_run_is_refused_in_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

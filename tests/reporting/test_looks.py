@@ -126,3 +126,16 @@ def test_a_marker_is_drawn_upright_in_an_svg() -> None:
     """There y points down: the tip of the triangle is at the top, so at the least y."""
     assert looks.shape_of("s") == "M-0.5 0.5L0.5 0.5L0.5 -0.5L-0.5 -0.5Z"
     assert looks.shape_of("^") == "M0 -0.5L-0.5 0.5L0.5 0.5Z"
+
+
+@pytest.mark.parametrize(
+    ("variant", "title", "full"),
+    [
+        ("OF", "OF", "orthonormal frame (OF)"),
+        ("OF-wide", "OF-wide", "orthonormal frame (OF-wide)"),
+        ("CURE", "CURE‡", "CURE (reconstruction) (CURE‡)"),
+        ("mine", "mine", "mine"),
+    ],
+)
+def test_name_in_words_has_the_symbol_behind_it(variant: str, title: str, full: str) -> None:
+    assert looks.in_full(variant, title) == full

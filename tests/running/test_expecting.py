@@ -28,6 +28,7 @@ HERE = place_of({**made_here(), "processes": 1})
 def fixed_speed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine of 100 gradients, 400 embeddings, 50 images decoded and a million comparisons in a second."""
     monkeypatch.setattr(expecting, "_rough", lambda work: Speed(100, 400, 50, 1e6, ""))
+    monkeypatch.setattr(expecting, "_busy", lambda: 1.0)
 
 
 def world(folder: Path, *overrides: str) -> tuple[dict[str, Pipeline], Graph]:
@@ -58,6 +59,27 @@ def test_the_plan_is_told_by_part(tmp_path: Path) -> None:
     assert seconds["6-embed/examples"] == expecting.OTHER
     assert (found.place, found.slots, found.sure) == (HERE, 1, True)
     assert read(tmp_path) == found
+
+
+@pytest.mark.usefixtures("fixed_speed")
+def test_a_busy_machine_takes_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A guess is of an idle machine, so all of it takes longer. A measured speed knows it; then only the rest does."""
+    pipelines, graph = world(tmp_path, "forget.methods=[HD]")
+    idle = by_name(graph, expect(pipelines, graph, tmp_path / "idle", lambda line: None))
+    monkeypatch.setattr(expecting, "_busy", lambda: 3.0)
+    guessed = by_name(graph, expect(pipelines, graph, tmp_path / "guessed", lambda line: None))
+    assert guessed == pytest.approx({name: 3 * seconds for name, seconds in idle.items()})
+    monkeypatch.setattr(expecting, "SMALL", 0.0)
+    monkeypatch.setattr(expecting, "speed_of", lambda *_: Speed(100, 400, 50, 1e6, ""))
+    measured = by_name(graph, expect(pipelines, graph, tmp_path / "measured", lambda line: None))
+    for name, fixed in (("4-train/original", "train"), ("7-evaluate/S1-HD", "evaluate"), ("report", "report")):
+        assert measured[name] == pytest.approx(idle[name] + 2 * FIXED[fixed])
+    elsewhere = by_name(graph, expect(pipelines, graph, tmp_path / "else", lambda line: None, elsewhere=True))
+    assert elsewhere == idle, "how busy this machine is says nothing of another"
+
+
+def test_how_busy_the_machine_is_is_at_least_one() -> None:
+    assert 1.0 <= expecting._busy() < 1000
 
 
 @pytest.mark.usefixtures("fixed_speed")

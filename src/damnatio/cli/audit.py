@@ -230,7 +230,6 @@ def _compare_runs(options: argparse.Namespace) -> int:
     from damnatio.running.joint import gathered
 
     runs = gathered([_named(text) for text in options.runs], beside=True)
-    options.out.mkdir(parents=True, exist_ok=True)
     for line in write_comparison(options.out.resolve().name, list(runs.values()), options.out):
         print(line)
     print(f"Page: {options.out / 'index.html'}")

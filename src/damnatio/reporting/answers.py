@@ -277,7 +277,8 @@ def recommend(answers: Mapping[str, Sequence[Answer]], titles: Mapping[str, str]
     met = f"{sum(mark == MET for mark in its.values())} of {len(its)} questions{f' ({rest})' if rest else ''}"
     fit = all(its[question] in (MET, PARTLY) for question in ("used", "new", "others"))
     if len(answers) == 1:
-        return Recommendation(best, f"{titles[best]} {'meets' if fit else 'falls short: it meets'} {met}.")
+        name = titles[best][:1].upper() + titles[best][1:]
+        return Recommendation(best, f"{name} {'meets' if fit else 'falls short: it meets'} {met}.")
     if not fit:
         return Recommendation(best, f"No method can be recommended. The nearest, {titles[best]}, meets {met}.")
     equals = [titles[variant] for variant in points if variant != best and points[variant] == points[best]]

@@ -126,6 +126,12 @@ def in_words(variant: str) -> str:
     return words if variant == method else f"{words} ({variant})"
 
 
+def in_full(variant: str, title: str) -> str:
+    """The plain name of a variant with its title in the tables behind it: `orthonormal frame (OF)`."""
+    words = in_words(variant)
+    return words if words == variant or f"({title})" in words else f"{words} ({title})"
+
+
 def for_a_page(variants: Sequence[str]) -> list[dict[str, Any]]:
     """The looks of a report's variants in the order of its tables, for JSON: the name in tables and in words, the
     colours of both themes, the marker as `shape_of` draws it, and the dash in widths of the line (empty: solid)."""

@@ -110,7 +110,7 @@ def _facts(recipe: Recipe, evaluated: Sequence[Evaluated]) -> list[tuple[str, st
     manifests = [manifest_of(each.path) for each in evaluated]
     made = [section_of(manifest, "made") for manifest in manifests]
     facts = [("recipe", recipe.name), ("seed", str(recipe.seed))]
-    for what in ("damnatio", "python", "machine"):
+    for what in ("damnatio", "python", "torch", "numpy", "machine"):
         values = dict.fromkeys(str(each[what]) for each in made if what in each)
         if values:
             facts.append((what, ", ".join(values)))
@@ -120,7 +120,8 @@ def _facts(recipe: Recipe, evaluated: Sequence[Evaluated]) -> list[tuple[str, st
         if "key" in manifest
     ]
     facts.append(("command and dates", "in stage.json beside this file, and in that of each stage"))
-    facts.append(("recompute", "damnatio recheck RUN, from the stored embeddings; damnatio run RECIPE, from the faces"))
+    facts.append(("recompute from the stored embeddings", "damnatio recheck RUN"))
+    facts.append(("recompute from the faces", "damnatio run recipe.yaml; its content stands below, with every default"))
     return facts
 
 

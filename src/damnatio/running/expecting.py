@@ -6,6 +6,7 @@ run's folder, for `damnatio status` and for the next call.
 """
 
 import json
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -20,7 +21,7 @@ from damnatio.running.graph import Graph
 from damnatio.running.planning import probing
 from damnatio.running.planning.counts import AtHand, Counts, at_hand, counts_of, drawn_counts
 from damnatio.running.planning.hardware import HERE, Speed
-from damnatio.running.planning.plan import Once, faster, merged, speed_of
+from damnatio.running.planning.plan import FIXED, Once, faster, merged, speed_of
 from damnatio.running.planning.work import Work
 from damnatio.running.publishing import REPORT
 from damnatio.running.walking import ESTIMATE, Node
@@ -50,6 +51,8 @@ DECODED, COMPARED = 900.0, 1.8e8
 """images of the renderer and comparisons of one core in a second, measured"""
 OTHER = 1.0
 """seconds of a part that the plan does not name"""
+MOMENT = 0.2
+"""seconds of computing by which is measured how busy the machine is"""
 
 
 @dataclass(frozen=True)
@@ -187,12 +190,14 @@ def _planned(
         (title, graph.nodes[key].stage) for key in graph.nodes if key not in done for title in graph.experiments[key]
     }
     effort = sum(_operations(work, {stage for name, stage in open_ if name == title}) for title, work in works.items())
+    measured = effort >= SMALL and not elsewhere
+    busy = 1.0 if elsewhere else _busy()
     speeds = {}
     for title, work in works.items():
-        if elsewhere or effort < SMALL:
-            speeds[title] = _rough(work)
-        else:
+        if measured:
             speeds[title] = speed_of(work, sources[title], HERE, once, say, probing.BUDGET / len(works))
+        else:
+            speeds[title] = _rough(work)
     pieces = merged({title: (work, speeds[title]) for title, work in works.items()})
     table = {
         (title, STAGES[planned.piece.stage], _label(planned.piece.scale, planned.piece.variant)): planned
@@ -204,7 +209,11 @@ def _planned(
     for key, node in graph.nodes.items():
         title, stage = graph.experiments[key][0], REPORT if node.stage.startswith(REPORT) else node.stage
         planned = table.get((title, stage, node.name)) or table.get((title, stage, ""))
-        seconds[key] = planned.seconds / faster(planned.piece, together) if planned else OTHER
+        if planned is None:
+            seconds[key] = OTHER * busy
+            continue
+        idle = FIXED.get(planned.piece.stage, 0.0) if measured else planned.seconds  # what a busy machine did not tell
+        seconds[key] = (planned.seconds + (busy - 1) * idle) / faster(planned.piece, together)
     return seconds
 
 
@@ -241,6 +250,14 @@ def _rough(work: Work) -> Speed:
     network = work.network
     gradient = network.gradient + 3 * work.head_flops
     return Speed(rate / gradient, rate / network.forward, DECODED * cores(), COMPARED * cores(), "a rough guess")
+
+
+def _busy() -> float:
+    """Seconds by the clock of a second of computing: more than 1 where other programs want the same cores."""
+    clock, computed = time.perf_counter(), time.thread_time()
+    while time.thread_time() - computed < MOMENT:
+        pass
+    return max(1.0, (time.perf_counter() - clock) / MOMENT)
 
 
 def _crowd(slots: int, processes: int) -> float:

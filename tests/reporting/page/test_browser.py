@@ -201,7 +201,11 @@ def test_people_are_told_by_their_highest_score(shown: Opened, world: World) -> 
         assert [row[0] for row in rows] == ordered
         assert [row[1] for row in rows] == ["✗ links" if highest[who] >= tau else "✓ no link" for who in ordered]
         free = sum(score < tau for score in highest.values())
-        assert shown.page.locator("#people-count").inner_text().startswith(f"{free} of {len(highest)} people")
+        said = shown.page.locator("#people-count").inner_text()
+        assert said.startswith(f"{free} of {len(highest)} people")
+        each = sum(len(c.mated[group].scores) for group in SINGLE_GROUPS) / len(highest)
+        assert f"A person has about {each:.0f} pairs here." in said
+        assert f"about {each * shown.state('target()'):.1f} would link by chance" in said
 
 
 def test_others_are_listed_who_lost_most(shown: Opened, world: World) -> None:
@@ -275,20 +279,125 @@ def test_map_names_the_person_and_the_image(shown: Opened) -> None:
     assert image.startswith(who)
 
 
-def test_scores_have_tails_and_the_threshold(shown: Opened) -> None:
-    def line() -> float:
-        return float(shown.state("charts[1].getOption().series[0].markLine.data[0].xAxis"))
+UPRIGHT = "document.querySelector('#{0} .over:not([hidden]) line')?.x1.baseVal.value ?? null"
+ZOOM_TO = """([id, start, end]) => echarts.getInstanceByDom(byId(id)).dispatchAction(
+    { type: 'dataZoom', dataZoomIndex: 0, start, end })"""
+PLACE = "echarts.getInstanceByDom(byId('{0}')).convertToPixel({{xAxisIndex: 0}}, {1})"
 
+
+@pytest.mark.parametrize(("chart", "value"), [("scores-chart", "thresholdOf('HD')"), ("det-chart", "target()")])
+def test_upright_line_stands_at_the_operating_point(shown: Opened, chart: str, value: str) -> None:
+    """It moves with the slider, the zoom and the window, and nothing else of the chart is drawn again."""
+    shown.page.select_option("#scores-model", "HD")
+    lines = f"[...document.querySelectorAll('#{chart} > div path')].map(p => p.getAttribute('d')).join()"
+    places, drawn = set(), shown.state(lines)
+    shown.page.evaluate(
+        f"window.changes = 0; new MutationObserver(found => {{ changes += found.length; }})"
+        f".observe(document.querySelector('#{chart} > div'), {{subtree: true, childList: true, attributes: true}})"
+    )
+    for place in (3, 5, 8):
+        shown.move(place)
+        places.add(shown.state(UPRIGHT.format(chart)))
+        assert shown.state(UPRIGHT.format(chart)) == pytest.approx(shown.state(PLACE.format(chart, value)), abs=0.01)
+    assert len(places) == 3
+    around, line = (shown.page.locator(f"#{chart}{inner}").bounding_box() for inner in ("", " .over line"))
+    assert around
+    assert line
+    assert around["x"] < line["x"] < around["x"] + around["width"]
+    assert around["y"] < line["y"] < line["y"] + line["height"] < around["y"] + around["height"]
+    assert shown.state(lines) == drawn
+    assert shown.state("changes") == 0
+    shown.page.set_viewport_size({"width": 900, "height": 900})
+    shown.page.wait_for_function("() => state.size === 900")
+    assert shown.state(UPRIGHT.format(chart)) == pytest.approx(shown.state(PLACE.format(chart, value)), abs=0.01)
+    shown.page.evaluate(ZOOM_TO, [chart, 0, 90])
+    assert shown.state(UPRIGHT.format(chart)) == pytest.approx(shown.state(PLACE.format(chart, value)), abs=0.01)
+    shown.page.evaluate(ZOOM_TO, [chart, 99, 100])
+    assert shown.state(UPRIGHT.format(chart)) is None, "it is outside"
+
+
+def test_scores_have_tails_and_the_threshold(shown: Opened) -> None:
     shown.page.select_option("#scores-model", "HD")
     for place in (0, 5):
         shown.move(place)
-        assert line() == shown.state("thresholdOf('HD')")
+        tau = float(shown.state("thresholdOf('HD')"))
+        assert shown.page.locator("#scores-chart .over text").text_content() == f"threshold τ {tau:.3f}"
     shown.page.check("#scores-log")
     option = shown.state("charts[1].getOption().yAxis[0].type")
     assert option == "log"
     shares = shown.state("charts[1].getOption().series[0].data.map(([, share]) => share)")
     assert shares == sorted(shares, reverse=True)
     assert shares[0] == 1
+
+
+def test_small_rates_have_a_logarithmic_axis(shown: Opened) -> None:
+    for log, kind in ((False, "value"), (True, "log")):
+        shown.page.set_checked("#det-log", log)
+        option = shown.state(
+            "(({yAxis, series}) => ({type: yAxis[0].type, min: yAxis[0].min, series}))(charts[2].getOption())"
+        )
+        values = [value for line in option["series"] for _, value, _ in line["data"]]
+        assert option["type"] == kind
+        assert option["min"] <= min(values)
+        assert (0 in values) != log, "a logarithmic axis has no 0"
+
+
+def test_lines_of_the_scores_come_and_go(shown: Opened) -> None:
+    def lines() -> set[str]:
+        return set(shown.state("charts[1].getOption().series.map(({ name }) => name)"))
+
+    names = shown.state("Object.fromEntries(Object.entries(content.scores).map(([key, { name }]) => [key, name]))")
+    checked = shown.page.locator("#scores-lines input:checked").evaluate_all("boxes => boxes.map(b => b.value)")
+    assert lines() == {names[key] for key in checked}
+    assert len(checked) == len(names) - 2
+    shown.page.focus('#scores-lines input[value="mated/T"]')
+    shown.page.keyboard.press("Space")
+    assert lines() == {names[key] for key in checked if key != "mated/T"}
+    shown.page.locator('#scores-lines input[value="non-mated/FtrxFtr"]').check()
+    assert names["non-mated/FtrxFtr"] in lines()
+
+
+# --- zoom ------------------------------------------------------------------------------------------------------------
+
+
+ZOOM = "echarts.getInstanceByDom(byId('{0}')).getOption().dataZoom.map(({{ start, end }}) => [start, end])"
+WHOLE = [[0, 100], [0, 100]]
+
+
+@pytest.mark.parametrize("chart", ["map-chart", "scores-chart", "det-chart", "weak-chart"])
+def test_wheel_scrolls_the_page_and_zooms_with_control(shown: Opened, chart: str) -> None:
+    def turned(by: int) -> float:
+        box = shown.page.locator(f"#{chart}").bounding_box()
+        assert box
+        shown.page.mouse.move(box["x"] + 200, box["y"] + 120)
+        before = shown.state("scrollY")
+        shown.page.mouse.wheel(0, by)
+        shown.page.wait_for_timeout(300)
+        return float(shown.state("scrollY") - before)
+
+    shown.page.locator(f"#{chart}").scroll_into_view_if_needed()
+    assert turned(-60) == -60
+    assert shown.state(ZOOM.format(chart)) == WHOLE
+    shown.page.keyboard.down("Control")
+    assert turned(-60) == 0
+    shown.page.keyboard.up("Control")
+    assert all(end - start < 100 for start, end in shown.state(ZOOM.format(chart)))
+
+
+def test_keys_zoom_a_chart(shown: Opened) -> None:
+    for chart in ("map-chart", "scores-chart"):
+        shown.page.focus(f"#{chart}")
+        for key, wanted in (
+            ("+", [[15, 85], [15, 85]]),
+            ("ArrowRight", [[29, 99], [15, 85]]),
+            ("ArrowUp", [[29, 99], [29, 99]]),
+            ("ArrowLeft", [[15, 85], [29, 99]]),
+            ("-", [[0, 100], [14, 100]]),
+            ("0", WHOLE),
+            ("-", WHOLE),
+        ):
+            shown.page.keyboard.press(key)
+            assert np.allclose(shown.state(ZOOM.format(chart)), wanted), key
 
 
 # --- looks and controls ----------------------------------------------------------------------------------------------
@@ -334,6 +443,23 @@ def test_page_is_no_wider_than_the_window(browser: "Browser", page: Path, width:
             found.page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = false; })")
             found.page.screenshot(path=tmp_path / f"{theme}-{width}.png", full_page=True)
             assert (tmp_path / f"{theme}-{width}.png").stat().st_size > 10_000
+
+
+def test_marks_of_all_methods_are_seen_on_a_phone(browser: "Browser", page: Path) -> None:
+    with opened(browser, page, 390) as found:
+        inner, outer = found.state("(t => [t.offsetWidth, t.parentElement.clientWidth])(byId('marks'))")
+        assert inner <= outer, "nobody has to scroll for the answer"
+
+
+def test_method_stays_beside_its_rates(browser: "Browser", page: Path) -> None:
+    with opened(browser, page, 390) as found:
+        name = found.page.locator("#rates tbody tr").first.locator("td").first
+        before = name.bounding_box()
+        found.page.evaluate("byId('rates').parentElement.scrollLeft = 200")
+        after = name.bounding_box()
+        assert before
+        assert after
+        assert after["x"] == pytest.approx(before["x"], abs=1)
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

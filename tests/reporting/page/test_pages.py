@@ -55,7 +55,7 @@ def test_page_of_one_method(browser: "Browser", world: World, tmp_path: Path) ->
         looked_at(found)
         assert not found.page.locator("#marks").is_visible(), "one method needs no table of marks"
         assert not found.page.locator("#panel").is_visible()
-        assert found.page.locator("#recommended").inner_text().startswith("GS ")
+        assert found.page.locator("#recommended").inner_text().startswith("Gate and scatter (GS) ")
         assert found.page.locator("#sentences").is_visible()
     assert file.stat().st_size < 10 * MEGABYTE
 

@@ -198,3 +198,19 @@ def test_a_machine_too_slow_for_the_batch_is_measured_by_two_small_ones(monkeypa
     assert asked == [2, 8]
     assert found.batch == 8
     assert found.images_per_second == pytest.approx(128 / 67)
+
+
+def test_a_batch_that_only_seemed_too_much_is_measured_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine takes 0.1 s for any step, and 0.002 s for an image: 64 times the step of two images is no step of
+    128."""
+    asked = []
+
+    def seconds(recipe: object, classes: int, batch: int, steps: int) -> float:
+        asked.append((batch, steps))
+        return 0.1 + 0.002 * batch
+
+    monkeypatch.setattr(probing, "_seconds", seconds)
+    found = probing.training_speed(load("demo"), 1000)
+    assert asked == [(2, 2), (76, 2), (128, 11)]
+    assert found.batch == 128
+    assert found.images_per_second == pytest.approx(128 / 0.356)

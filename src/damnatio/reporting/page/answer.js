@@ -1,15 +1,18 @@
 // The answer: which method, the marks of all, and the sentences of one.
+/** The sign of a mark and its word, which a narrow screen shows to screen readers alone. */
+const markParts = (mark) => [content.signs[content.marks[mark]], element("span", { className: "word", textContent: ` ${content.marks[mark]}` })];
+
 function drawMarks() {
   const table = byId("marks");
   const keys = Object.keys(content.questions);
-  const short = { used: "photographs used", new: "new photographs", averaged: "averaged", others: "everybody else", detectable: "nobody can tell", gallery: "gallery valid" };
+  const short = { used: "used photos", new: "new photos", averaged: "averaged", others: "everybody else", detectable: "nobody can tell", gallery: "gallery valid" };
   const head = element("tr", {}, element("th", { scope: "col", textContent: "method" }), ...keys.map((key) => element("th", { scope: "col", textContent: short[key] })));
   const rows = altered().map((variant) => {
     const marks = panel().models[variant].answers[state.place];
     const choose = element("button", { type: "button", onclick: () => change({ model: variant }) }, ...namedParts(variant));
     return element("tr", { className: variant === state.model ? "chosen" : "" },
       element("td", {}, choose),
-      ...marks.map(([mark]) => element("td", {}, element("span", { className: "mark", "data-mark": mark, textContent: `${content.signs[content.marks[mark]]} ${content.marks[mark]}` }))));
+      ...marks.map(([mark]) => element("td", {}, element("span", { className: "mark", "data-mark": mark }, ...markParts(mark)))));
   });
   table.replaceChildren(element("thead", {}, head), element("tbody", {}, ...rows));
   table.closest(".scroll").hidden = altered().length < 2;

@@ -4,6 +4,7 @@ const charts = [];
 function chartIn(id) {
   const chart = echarts.init(byId(id), null, { renderer: "svg" });
   charts.push(chart);
+  zoomable(chart);
   return chart;
 }
 
@@ -16,14 +17,14 @@ const common = () => ({
   animation: false, aria: { enabled: true }, textStyle: { color: ink("ink") },
   legend: { type: "scroll", bottom: 0, textStyle: { color: ink("ink") }, pageTextStyle: { color: ink("ink") }, inactiveColor: ink("soft") },
   grid: { left: 62, right: 18, top: 18, bottom: 86 },
-  dataZoom: [{ type: "inside", xAxisIndex: 0 }, { type: "inside", yAxisIndex: 0, zoomOnMouseWheel: "shift" }],
+  dataZoom: ZOOM,
 });
 /** Up to 0.02 in proportion, above by the logarithm: a destroyed model costs a hundred times what a good one does. */
 const LINEAR = 0.02;
 const bent = (value) => Math.sign(value) * (Math.abs(value) <= LINEAR ? Math.abs(value) / LINEAR : 1 + Math.log10(Math.abs(value) / LINEAR));
 const BENT = [-0.02, -0.01, 0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1];
 const bentAxis = (name) => axis(name, {
-  type: "value", splitLine: { show: false }, axisTick: { customValues: BENT.map(bent) },
+  type: "value", splitLine: { show: false }, min: ({ min }) => (min < 0 ? min - 0.1 : 0), max: ({ max }) => Math.max(max + 0.1, bent(LINEAR)), axisTick: { customValues: BENT.map(bent) },
   axisLabel: { color: ink("soft"), hideOverlap: true, customValues: BENT.map(bent), formatter: (at) => String(BENT.find((value) => Math.abs(bent(value) - at) < 1e-9) ?? "") },
 });
 const tip = { renderMode: "richText", confine: true };
@@ -58,20 +59,7 @@ function share([first, counts]) {
 }
 
 const TONES = { "mated/Ftr-Ftr": "#b3392f", "mated/Ftr-Fev": "#d9772b", "mated/Fev-Fev": "#a0359c", "mated/avg(Ftr)-Fev": "#7a5a00", "mated/T": "#2f6db3", "mated/R": "#1d8f6f", "non-mated/T single": "#6b7280", "non-mated/FtrxFtr": "#9a8f7a" };
-
-function thresholdLine(model) {
-  const tau = thresholdOf(model);
-  return {
-    silent: true, symbol: "none", animation: false, data: tau === null ? [] : [{ xAxis: tau }],
-    lineStyle: { color: ink("ink"), type: "solid", width: 1.5 },
-    label: { formatter: `threshold τ ${fraction(tau)}`, color: ink("ink"), position: "insideEndTop" },
-  };
-}
-
-/** Another operating point moves the threshold alone; the lines stay. */
-function moveThreshold(chart) {
-  if (chart.getOption().series.length) chart.setOption({ series: [{ markLine: thresholdLine(byId("scores-model").value || ORIGINAL) }] });
-}
+const SECOND = ["non-mated/FtrxFtr", "mated/avg(Ftr)-Fev"]; // lines that a reader has to ask for
 
 function drawScores(chart) {
   const log = byId("scores-log").checked;
@@ -81,16 +69,14 @@ function drawScores(chart) {
     lineStyle: { width: dashed ? 1 : 2, type: dashed ? "dashed" : "solid", opacity: dashed ? 0.6 : 1 },
     data: (log ? share : density)(panel().models[variant].scores[key]),
   });
-  const shown = Object.keys(content.scores);
+  const shown = Object.keys(content.scores).filter((key) => state.lines.has(key));
   const series = shown.filter((key) => key in panel().models[model].scores).map((key) => line(model, key, false));
   if (model !== ORIGINAL && panel().models[ORIGINAL]) {
     series.push(...shown.filter((key) => key in panel().models[ORIGINAL].scores).map((key) => line(ORIGINAL, key, true)));
   }
-  if (series.length) series[0].markLine = thresholdLine(model);
-  const selected = chart.getOption()?.legend?.[0]?.selected || { [content.scores["non-mated/FtrxFtr"].name]: false, [content.scores["mated/avg(Ftr)-Fev"].name]: false };
   chart.setOption({
     ...common(), tooltip: { ...tip, trigger: "axis", formatter: (points) => [`score ${fraction(points[0].value[0])}`, ...points.slice(0, 8).map((p) => `${p.seriesName}: ${counted(p.value[2])}`)].join("\n") },
-    legend: { ...common().legend, data: [...new Set(series.map(({ name }) => name))], selected },
+    legend: { show: false }, grid: { ...common().grid, bottom: 50 },
     xAxis: axis("similarity score", { type: "value", min: -0.6, max: 1 }),
     yAxis: axis(log ? "share that scores at least this" : "density", { type: log ? "log" : "value", nameGap: 44, min: log ? 1e-6 : 0, max: log ? 1 : null, axisLabel: { color: ink("soft"), formatter: (value) => (log ? value.toExponential(0) : value) } }),
     series,
@@ -104,20 +90,23 @@ const symbolOf = (name) => ({ symbol: `path://${content.variants[name].marker}`,
 const dashOf = (name, width) => (content.variants[name].dash.length ? content.variants[name].dash.map((length) => length * width) : "solid");
 
 function drawRange(chart) {
-  const key = byId("det-group").value;
+  const key = byId("det-group").value, log = byId("det-log").checked;
   const { targets, models } = panel();
   const shown = variants().filter((name) => state.methods.has(name) && models[name].rates[key]);
   const series = shown.map((name) => ({
     name: titleOf(name), type: "line", color: colourOf(name), ...symbolOf(name),
     showSymbol: true, showAllSymbol: false, symbolSize: 8,
     lineStyle: { width: 2, type: dashOf(name, 2) },
-    data: targets.map((at, place) => [at, rateOf(name, key, place)?.value ?? NaN, place]).filter(([, value]) => !Number.isNaN(value)),
+    data: targets.map((at, place) => [at, rateOf(name, key, place)?.value ?? NaN, place]).filter(([, value]) => value > 0 || (value === 0 && !log)),
   }));
-  if (series.length) series[0].markLine = { silent: true, symbol: "none", label: { show: false }, lineStyle: { color: ink("ink"), type: "solid" }, data: [{ xAxis: target() }] };
+  const lowest = Math.min(1, ...series.flatMap(({ data }) => data.map(([, value]) => value)));
+  const most = content.columns[key].metric === "FMR" ? null : 1;
   chart.setOption({
     ...common(), tooltip: { ...tip, trigger: "axis", formatter: (points) => [oneIn(points[0].value[0]), ...points.map((p) => `${p.seriesName}: ${fraction(p.value[1])} (${explained(rateOf(shown[p.seriesIndex], key, p.value[2]))})`)].join("\n") },
     xAxis: axis("false matches allowed (FMR or FPIR)", { type: "log", min: targets[0], max: targets.at(-1), axisLabel: { color: ink("soft"), formatter: (value) => value.toExponential(0) } }),
-    yAxis: axis("rate", { type: "value", min: 0, max: content.columns[key].metric === "FMR" ? null : 1, nameGap: 44 }),
+    yAxis: log
+      ? axis("rate", { type: "log", min: 10 ** Math.floor(Math.log10(lowest)), max: most, nameGap: 44, axisLabel: { color: ink("soft"), formatter: (value) => value.toExponential(0) } })
+      : axis("rate", { type: "value", min: 0, max: most, nameGap: 44 }),
     series,
   }, { notMerge: true });
 }
@@ -154,19 +143,29 @@ function fellBy(name, key) {
 
 function startCharts() {
   const scores = chartIn("scores-chart"), range = chartIn("det-chart"), weak = chartIn("weak-chart"), strong = chartIn("strong-chart");
-  byId("scores-log").onchange = () => drawScores(scores);
-  byId("scores-model").onchange = () => drawScores(scores);
-  byId("det-group").onchange = () => drawRange(range);
+  const threshold = uprightOver(scores, () => {
+    const tau = thresholdOf(byId("scores-model").value || ORIGINAL);
+    return { value: tau, words: `threshold τ ${fraction(tau)}` };
+  });
+  const allowed = uprightOver(range, () => ({ value: target(), words: "" }));
+  const redrawScores = () => { drawScores(scores); threshold(); };
+  const redrawRange = () => { drawRange(range); allowed(); };
+  byId("scores-log").onchange = redrawScores;
+  byId("scores-model").onchange = redrawScores;
+  byId("det-group").onchange = redrawRange;
+  byId("det-log").onchange = redrawRange;
   follow(["panel"], () => {
     const groups = panel().columns.map((key) => [key, `${content.columns[key].heading} (${content.columns[key].symbol})`]);
     fill(byId("det-group"), groups, byId("det-group").value);
   });
   follow(["panel", "model"], () => fill(byId("scores-model"), variants().map((name) => [name, named(name)]), state.model || ORIGINAL));
-  follow(["panel", "model", "theme"], () => drawScores(scores));
-  follow(["place"], () => moveThreshold(scores));
-  follow(["panel", "place", "methods", "theme"], () => drawRange(range));
-  follow(["panel", "place", "methods", "theme"], () => {
-    drawCosts(weak, "recognition of strangers lost", "linking of new photographs lost", (name) => [fellBy(name, "TMR T"), fellBy(name, "TMR Fev-Fev")], false);
-    drawCosts(strong, "footprint", "distance to strangers (W1)", (name) => [panel().models[name].distances.footprint, panel().models[name].distances.W1], true);
-  });
+  state.lines = new Set(Object.keys(content.scores).filter((key) => !SECOND.includes(key)));
+  chips("scores-lines", Object.entries(content.scores).map(([key, { name, symbol }]) => [key, `${name} (${symbol})`, TONES[key]]), state.lines, "lines");
+  follow(["panel", "model", "theme", "lines"], redrawScores);
+  follow(["panel", "methods", "theme"], redrawRange);
+  follow(["place", "size"], () => { threshold(); allowed(); });
+  follow(["panel", "place", "methods", "theme"], () =>
+    drawCosts(weak, "recognition of strangers lost", "linking of new photographs lost", (name) => [fellBy(name, "TMR T"), fellBy(name, "TMR Fev-Fev")], false));
+  follow(["panel", "methods", "theme"], () =>
+    drawCosts(strong, "footprint", "distance to strangers (W1)", (name) => [panel().models[name].distances.footprint, panel().models[name].distances.W1], true));
 }

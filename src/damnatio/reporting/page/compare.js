@@ -17,7 +17,7 @@ function drawCompared() {
   const titles = sides.map(({ title, seeds, differs }) => element("th", { scope: "col" }, `${title}${differs ? " ≠" : ""}`, element("small", {}, seeds > 1 ? `${seeds} seeds` : "")));
   const rows = Object.entries(models)
     .filter(([name, columns]) => state.methods.has(name) && place >= 0 && columns[key]?.[place].some(Boolean))
-    .map(([name, columns]) => element("tr", { "data-variant": name }, element("td", {}, named(name)), ...columns[key][place].map(cell)));
+    .map(([name, columns]) => element("tr", { "data-variant": name }, element("td", {}, ...namedParts(name)), ...columns[key][place].map(cell)));
   byId("compare-table").replaceChildren(
     element("thead", {}, element("tr", {}, element("th", { scope: "col", textContent: "method" }), ...titles)),
     element("tbody", {}, ...rows));

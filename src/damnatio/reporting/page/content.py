@@ -16,6 +16,7 @@ from damnatio.evaluation.plane import FILE as PLANE
 from damnatio.metrics.distributions import EDGES
 from damnatio.reporting import answers
 from damnatio.reporting.drawing import Evaluated
+from damnatio.reporting.looks import in_full
 from damnatio.reporting.lookup import Quantity, Results
 from damnatio.reporting.page.words import COLUMNS, SCORES
 from damnatio.reporting.ranges import Range, first_choice
@@ -55,8 +56,9 @@ def panel_of(scale: str, evaluated: Sequence[Evaluated], results: Results, point
             said[variant] = [model.answers(target) for target in targets]
             models[variant]["answers"] = [[[answers.MARKS.index(a.mark), a.text] for a in at] for at in said[variant]]
             models[variant]["losses"] = _losses(before, _people(path))
+    names = {variant: in_full(variant, results.titles[variant]) for variant in said}
     chosen = [
-        answers.recommend({variant: its[place] for variant, its in said.items()}, results.titles)
+        answers.recommend({variant: its[place] for variant, its in said.items()}, names)
         for place in range(len(targets))
     ]
     return {

@@ -57,7 +57,7 @@ function start() {
   startCharts();
   startTables();
   startCompared();
-  const fit = () => charts.forEach((chart) => chart.resize());
+  const fit = () => { charts.forEach((chart) => chart.resize()); change({ size: innerWidth }); };
   addEventListener("resize", fit);
   let theme = "light";
   addEventListener("beforeprint", () => {

@@ -24,7 +24,7 @@ function drawPlane() {
     aria: { enabled: true },
     grid: { left: 8, right: 8, top: 8, bottom: 8 },
     xAxis: { min: -1.05, max: 1.05, show: false }, yAxis: { min: -1.05, max: 1.05, show: false },
-    dataZoom: [{ type: "inside", xAxisIndex: 0 }, { type: "inside", yAxisIndex: 0 }],
+    dataZoom: ZOOM,
     tooltip: {
       confine: true, backgroundColor: ink("paper"), textStyle: { color: ink("ink") },
       formatter: ({ data }) => element("div", { className: "tip" },

@@ -43,8 +43,12 @@ function drawPeople() {
   const model = panel().models[name];
   const tau = thresholdOf(name);
   const unlinked = rateOf(name, "weakly_forgotten F");
+  const pairs = ["Ftr-Ftr", "Ftr-Fev", "Fev-Fev"].reduce((total, group) => total + (rateOf(name, `TMR ${group}`)?.count ?? 0), 0);
+  const each = unlinked ? pairs / unlinked.count : 0;
+  const few = each * target() < 0.1 ? "fewer than 0.1" : `about ${fraction(each * target(), 1)}`;
+  const chance = each ? ` A person has about ${counted(Math.round(each))} pairs here. Of as many pairs of strangers, ${few} would link by chance.` : "";
   byId("people-count").textContent = unlinked
-    ? `${counted(unlinked.accepted)} of ${counted(unlinked.count)} people have no pair of photographs that still links (threshold ${fraction(tau)}).${unlinked.count > model.forgotten.length && model.forgotten.length ? ` The ${model.forgotten.length} worst are listed.` : ""}`
+    ? `${counted(unlinked.accepted)} of ${counted(unlinked.count)} people have no pair of photographs that still links (threshold ${fraction(tau)}).${unlinked.count > model.forgotten.length && model.forgotten.length ? ` The ${model.forgotten.length} worst are listed.` : ""}${chance}`
     : "";
   const best = (row) => row.filter(Boolean).reduce((a, b) => (b[1] > a[1] ? b : a));
   const linked = (score) => element("span", { className: "mark", "data-mark": score >= tau ? 2 : 0, textContent: score >= tau ? "✗ links" : "✓ no link" });

@@ -20,7 +20,7 @@ from damnatio.reporting.page.content import BINS, Json
 from damnatio.reporting.page.words import COLUMNS, SCORES, SYMBOLS
 from damnatio.support.files import write_atomically
 
-SCRIPTS = ("state", "words", "answer", "plane", "charts", "tables", "compare", "main")
+SCRIPTS = ("state", "words", "answer", "zoom", "plane", "upright", "charts", "tables", "compare", "main")
 DATA = "page.json"
 """the file beside the page that holds its content, for `damnatio compare`"""
 

@@ -63,8 +63,9 @@ class Trained:
 
 
 def training_speed(recipe: Recipe, classes: int, budget: float = BUDGET) -> Trained:
-    """The speed of f*'s training on this machine. Where the recipe's batch is too much for the budget, two small
-    batches say what a step takes whatever its batch, and what each image adds."""
+    """The speed of f*'s training on this machine. Where the recipe's batch seems too much for the budget, two small
+    batches say what a step takes whatever its batch, and what each image adds. If that is little after all, as with a
+    small network on a busy machine, the recipe's batch is measured: one step of a small one says little there."""
     set_threads(recipe.threads)
     batch = recipe.train.batch
     few = _seconds(recipe, classes, FEW, steps=2)
@@ -73,7 +74,11 @@ def training_speed(recipe: Recipe, classes: int, budget: float = BUDGET) -> Trai
         return Trained(batch / _seconds(recipe, classes, batch, steps=min(steps, MOST)), batch)
     more = min(batch, max(MORE, int(budget / 2 * FEW / few)))
     each = max(_seconds(recipe, classes, more, steps=2) - few, 0) / (more - FEW) or few / FEW
-    return Trained(batch / (max(few - FEW * each, 0) + batch * each), more)
+    step = max(few - FEW * each, 0) + batch * each
+    steps = int(budget / 2 / step)
+    if steps >= STEPS:
+        return Trained(batch / _seconds(recipe, classes, batch, steps=min(steps, MOST)), batch)
+    return Trained(batch / step, more)
 
 
 def _seconds(recipe: Recipe, classes: int, batch: int, steps: int) -> float:
