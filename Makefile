@@ -13,8 +13,8 @@ SECONDS ?= 60
 demo: $(READY)  ## the whole experiment on rendered faces: runs/demo/report/index.html
 	$(RUN)/damnatio demo
 	@echo
-	@echo "This shows every stage, table and figure, and people who are no longer linked. Ten people and two epochs do not"
-	@echo "decide the paper's finer findings: \`make reproduce\` does, at a tenth of the paper's size, in four to five hours."
+	@echo "This shows every stage, table and figure, and people who are no longer linked. After two epochs many of the paper's findings"
+	@echo "do not hold yet: \`make reproduce\` tries them at a tenth of the paper's size, in four to five hours."
 	@echo
 	@echo "Next:"
 	@echo "  open runs/demo/report/index.html             every table and figure, on one page"
