@@ -51,7 +51,9 @@ def main(words: Sequence[str] | None = None, choices: Choices | None = None) -> 
     parser.add_argument("--only", nargs="+", choices=STUDIES, default=list(STUDIES), help="some of the studies")
     parser.add_argument("--worlds", nargs="+", choices=("rendered", "lfw"), default=["rendered", "lfw"])
     parser.add_argument("--threads", type=int, default=0)
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="of the recipe of rendered faces")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="of the recipe of rendered faces"
+    )
     o = parser.parse_args(words)
     if o.threads:
         torch.set_num_threads(o.threads)
