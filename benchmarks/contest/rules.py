@@ -2,8 +2,9 @@
 
 They are the second set: a first contest, of a third of the steps on LFW, was held while the code still changed. There
 most methods hardly forgot, and the choice fell on settings that do nothing. The budget on LFW and the bound on
-strangers that GS starts from on rendered faces were set with those results at hand; the draws, the knobs, the choice and the
-budget on rendered faces are the first contest's. The second one was held once, from an empty folder, by one commit.
+strangers that GS starts from on rendered faces were set with those results at hand; the draws, the knobs, the choice
+and the budget on rendered faces are the first contest's. The second one was held once, from an empty folder, by one
+commit.
 
 Four settings for each do not make the start equal. The paper's seven start from the paper's weights. Ours were
 developed on LFW before: BI's weights in the five trials of results/burn-in, and the rule of GS in the studies of

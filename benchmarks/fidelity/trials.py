@@ -64,8 +64,8 @@ class Results:
 def pages(results: Results) -> Iterator[str]:
     yield (
         "Made by `python benchmarks/fidelity trials` from a run of benchmarks/fidelity/trials.yaml: f* and "
-        "schedule of rendered.yaml, ten forget identities. The rules (`benchmarks/fidelity/rules.py`) were written before the "
-        "trials. The cells of the paper are those of its Tables III and IV at S1.\n"
+        "schedule of rendered.yaml, ten forget identities. The rules (`benchmarks/fidelity/rules.py`) were written "
+        "before the trials. The cells of the paper are those of its Tables III and IV at S1.\n"
     )
     for method, rules in RULES.items():
         readings = READINGS[method]
