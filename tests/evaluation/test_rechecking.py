@@ -18,7 +18,7 @@ from damnatio.evaluation.rates import COLUMNS
 from damnatio.evaluation.rechecking import Setup, differences, original_of
 from damnatio.evaluation.score_files import read_scores
 from damnatio.partitions import COLUMNS as NEEDED
-from damnatio.partitions import TEXTS
+from damnatio.partitions import TEST, TEXTS
 from damnatio.pipeline import Pipeline
 from damnatio.recipe.files import load
 from damnatio.recipe.schema import Recipe
@@ -120,16 +120,21 @@ def test_score_files_hold_every_comparison(run: Run, tmp_path: Path) -> None:
     assert set(listed.probes.values) <= set(table["image"])
 
 
-def test_embeddings_that_lack_an_image_are_told(run: Run, tmp_path: Path) -> None:
+def without_one(run: Run) -> dict[str, NDArray[Any]]:
+    """The embeddings of f* without an image of a test identity, which every scale compares."""
     stored = load_file(run.embeddings["original"])
-    save_file({name: array[1:].copy() for name, array in stored.items()}, tmp_path / FILE)
+    tested = Table.read(run.protocol)["partition"][stored["rows"]] == TEST
+    return {name: np.delete(array, np.flatnonzero(tested)[0], axis=0) for name, array in stored.items()}
+
+
+def test_embeddings_that_lack_an_image_are_told(run: Run, tmp_path: Path) -> None:
+    save_file(without_one(run), tmp_path / FILE)
     with pytest.raises(DamnatioError, match=r"lacks 1 images that the protocol compares at S1, \S+ first"):
         recheck(run.recipe, tmp_path / FILE, run.protocol, "S1", None, tmp_path)
 
 
 def test_original_that_lacks_an_image_is_told(run: Run, tmp_path: Path) -> None:
-    stored = load_file(run.embeddings["original"])
-    save_file({name: array[1:].copy() for name, array in stored.items()}, tmp_path / FILE)
+    save_file(without_one(run), tmp_path / FILE)
     setup = Setup(partitions=run.protocol, seed=run.recipe.seed, settings=run.recipe.evaluate, scale="S1")
     whole = original_of(run.embeddings["original"], setup)
     with pytest.raises(DamnatioError, match=rf"{tmp_path / FILE} lacks 1 images that the protocol compares at S1"):

@@ -12,6 +12,7 @@ from damnatio.recipe.files import load
 from damnatio.running import expecting
 from damnatio.running.expecting import Expected, expect, place_of, read, save
 from damnatio.running.graph import Graph, graph_of
+from damnatio.running.planning.counts import AtHand, at_hand, counts_of
 from damnatio.running.planning.hardware import Speed
 from damnatio.running.planning.plan import FIXED
 from damnatio.running.status import Look, status
@@ -50,8 +51,11 @@ def test_the_plan_is_told_by_part(tmp_path: Path) -> None:
     assert seconds.keys() == set(graph.names.values())
     retain, forget = 6 * 32, 6 * 3 * 4  # six steps an epoch: 24 people of about eight images; three people, four images
     assert seconds["4-train/original"] == pytest.approx(FIXED["train"] + 2 * retain / 100)
-    seen = pipelines[""].recipe.partitions.forget_train * 28  # f* embeds the forget-train images once
-    assert seconds["5-forget/S1-HD"] == pytest.approx(FIXED["forget"] + (retain + forget) / 100 + seen / 400, abs=0.01)
+    recipe = pipelines[""].recipe
+    found_faces = at_hand(recipe)
+    assert isinstance(found_faces, AtHand)
+    seen = counts_of(recipe, found_faces).forget_train["S1"]  # f* embeds the forget-train images once
+    assert seconds["5-forget/S1-HD"] == pytest.approx(FIXED["forget"] + (retain + forget) / 100 + seen / 400)
     assert seconds["5-forget/S1-GS"] == FIXED["forget"]  # a closed form trains nothing
     assert seconds["6-embed/S1-GS"] == FIXED["embed"]
     assert seconds["6-embed/S1-HD"] == seconds["6-embed/original"] > FIXED["embed"]
