@@ -20,7 +20,8 @@ QUESTIONS = {
     ),
     "open-question-fractions": (
         "What if 20 or 50 % are to be forgotten?",
-        "The share is that of the forget identities to the retain identities. A larger forget set holds the smaller.",
+        "The share is that of the forget identities to the retain identities. A larger forget set holds the smaller. "
+        "All have the same number of steps, as in the paper: a photograph of a larger set is visited less often.",
         "scale",
     ),
 }
