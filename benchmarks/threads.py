@@ -1,4 +1,4 @@
-"""A training step of the demo's f* on one thread and on two, spinning and passive, alone and beside busy processes.
+"""A training step of the f* of rendered.yaml: one thread and two, spinning and passive, alone and beside others.
 
 usage: python benchmarks/threads.py [--rounds N] [--busy N]
 
@@ -13,6 +13,7 @@ import statistics
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 SPINNING, PASSIVE = "spinning", "PASSIVE"
 """libgomp's default spins for some milliseconds and then sleeps; PASSIVE sleeps at once"""
@@ -26,7 +27,7 @@ def work(steps: int) -> None:
     from damnatio.models.store import new_backbone, new_head
     from damnatio.recipe.files import load
 
-    recipe = load("demo")
+    recipe = load(Path(__file__).resolve().parent / "rendered.yaml")
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     torch.manual_seed(0)
     backbone = new_backbone(recipe.model.backbone, recipe.faces.size, recipe.model.dim)

@@ -157,6 +157,11 @@ def test_bad_files_are_one_sentence(tmp_path: Path) -> None:
         open_store(f"faiss:{tmp_path}/gallery.index?names=none.json")
 
 
+def overwritten(path: Path, place: int, piece: bytes) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[:place] + piece + content[place + len(piece) :])
+
+
 @pytest.mark.parametrize(
     ("kind", "place", "number"),
     [
@@ -168,10 +173,7 @@ def test_bad_files_are_one_sentence(tmp_path: Path) -> None:
 def test_a_damaged_number_is_one_sentence(tmp_path: Path, kind: str, place: int, number: int) -> None:
     written(tmp_path, kind)
     path = tmp_path / "gallery.index"
-    content = bytearray(path.read_bytes())
-    size = 4 if place == 4 else 8
-    content[place : place + size] = number.to_bytes(size, "little")
-    path.write_bytes(content)
+    overwritten(path, place, number.to_bytes(4 if place == 4 else 8, "little"))
     with pytest.raises(DamnatioError, match="damaged"):
         open_store(str(path))
 
@@ -179,10 +181,7 @@ def test_a_damaged_number_is_one_sentence(tmp_path: Path, kind: str, place: int,
 def test_a_damaged_number_of_lists_takes_no_memory(tmp_path: Path) -> None:
     written(tmp_path, "IVF4,Flat")
     path = tmp_path / "gallery.index"
-    content = bytearray(path.read_bytes())
-    place = content.index(b"ilar") + 4
-    content[place : place + 8] = (2**40).to_bytes(8, "little")
-    path.write_bytes(content)
+    overwritten(path, path.read_bytes().index(b"ilar") + 4, (2**40).to_bytes(8, "little"))
     with pytest.raises(DamnatioError, match="damaged"):
         open_store(str(path))
 
@@ -190,9 +189,7 @@ def test_a_damaged_number_of_lists_takes_no_memory(tmp_path: Path) -> None:
 def test_damage_that_shows_in_a_search_is_one_sentence(tmp_path: Path) -> None:
     written(tmp_path, "IVF4,Flat")
     path = tmp_path / "gallery.index"
-    content = bytearray(path.read_bytes())
-    content[32] = 0  # says that it is not trained
-    path.write_bytes(content)
+    overwritten(path, 32, b"\0")  # says that it is not trained
     with open_store(str(path)) as store, pytest.raises(DamnatioError, match=r"damaged.* \('.*is not trained\)"):
         store.search(VECTORS[:1], 3)
 
