@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from damnatio.running import launching
+from damnatio.running.failures import failures
 from damnatio.running.launching import AGAIN, launch
 
 RANK = """
@@ -91,13 +92,16 @@ def test_a_process_ends_with_the_one_that_started_it(tmp_path: Path) -> None:
 
 
 GROUP = """
-import sys
+import os, sys
 from pathlib import Path
 from damnatio.running.walking import Walk
 from damnatio.support import processes
 from damnatio.support.errors import DamnatioError
 processes.join()
 def fails(folder):
+    if sys.argv[2] == "is killed" and processes.rank() == 1:
+        os._exit(9)
+    processes.wait()
     raise DamnatioError("It cannot be.")
 def works(folder):
     if processes.is_main():
@@ -116,7 +120,14 @@ except DamnatioError as error:
 @pytest.mark.cli
 def test_a_branch_that_fails_in_a_group_is_left_out_of_the_next_start(tmp_path: Path) -> None:
     said: list[str] = []
-    code = launch(2, [str(tmp_path / "run")], said.append, (sys.executable, "-c", GROUP))
+    code = launch(2, [str(tmp_path / "run"), "fails"], said.append, (sys.executable, "-c", GROUP))
     assert (code, len(said)) == (2, 1)
     assert [path.name[:6] for path in (tmp_path / "run" / "5-forget").glob("[!.]*")] == ["right-"]
-    assert len(list((tmp_path / "run" / ".failed").iterdir())) == 1
+    assert [failure.title for failure in failures(tmp_path / "run").values()] == ["5-forget/left"]
+
+
+@pytest.mark.cli
+def test_a_branch_whose_process_is_killed_has_not_failed(tmp_path: Path) -> None:
+    said: list[str] = []
+    assert launch(2, [str(tmp_path / "run"), "is killed"], said.append, (sys.executable, "-c", GROUP)) > 0
+    assert (said, failures(tmp_path / "run")) == ([], {})

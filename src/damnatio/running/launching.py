@@ -6,14 +6,16 @@ cannot go on, and are ended. If the one that starts them is killed, they end wit
 
 import os
 import signal
-import socket
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from damnatio.running.failures import LAUNCH
+from damnatio.support.processes import STORE
 from damnatio.support.workers import cores, die_with_parent
 
 AGAIN = 75
@@ -29,15 +31,16 @@ def launch(
 ) -> int:
     """Run `damnatio` with these arguments in so many processes; the exit code."""
     name = {LAUNCH: uuid.uuid4().hex[:16]}
-    while (code := _launch_once(processes, [*program, *arguments], name)) == AGAIN:
-        say("the processes start anew, for the rest of the recipe")
+    with tempfile.TemporaryDirectory() as folder:
+        while (code := _launch_once(processes, [*program, *arguments], name, Path(folder) / uuid.uuid4().hex)) == AGAIN:
+            say("the processes start anew, for the rest of the recipe")
     return code
 
 
-def _launch_once(count: int, command: Sequence[str], name: Mapping[str, str]) -> int:
-    common = {**os.environ, **name, **threads_of(count), **own_child()}
-    common |= {"WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1"}
-    common["MASTER_PORT"] = str(_free_port())
+def _launch_once(count: int, command: Sequence[str], name: Mapping[str, str], store: Path) -> int:
+    """`store` is a new file, where the processes find each other: a port could be taken before they listen on it."""
+    common = {**os.environ, **name, **threads_of(count), **own_child(), STORE: str(store)}
+    common |= {"WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count)}
     ranks = [{"RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(count)]
     running = [subprocess.Popen(command, env={**common, **rank}) for rank in ranks]
     try:
@@ -89,10 +92,3 @@ def threads_of(count: int) -> dict[str, str]:
     if "OMP_NUM_THREADS" in os.environ:
         return {}
     return {"OMP_NUM_THREADS": str(max(1, cores() // count))}
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -111,7 +111,7 @@ class Walk(Workspace):
         except (Stopped, GroupEndedError):  # the first is no failure, and the second is noted where it happened
             raise
         except Exception as error:
-            if _of_the_machine(error):
+            if _of_the_machine(error) or processes.lost_another(error):  # who ended notes why, and may be further on
                 raise
             self.errors[node.id] = error
             self.say(f"{node.stage:<13} {node.name:<12} failed   {last_line(error)}")
@@ -143,7 +143,11 @@ class Walk(Workspace):
 
     def conclude(self) -> None:
         """Raise what went wrong: the one error, or a list of several. Of a group, the main process reports it."""
-        processes.wait()  # it may still print, and a process that ends in an error ends the others
+        try:
+            processes.wait()  # it may still print, and a process that ends in an error ends the others
+        except RuntimeError as error:
+            if not processes.lost_another(error):  # the others have nothing left to do
+                raise
         errors = list(self.errors.items())
         if errors and not processes.is_main():
             raise processes.MainFailedError(last_line(errors[0][1]))

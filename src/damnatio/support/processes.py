@@ -20,6 +20,10 @@ from damnatio.support.errors import DamnatioError
 
 T = TypeVar("T")
 PATIENCE = timedelta(days=7)
+STORE = "DAMNATIO_STORE"
+"""the environment's name for the file by which processes of one machine find each other; others do as torchrun says"""
+_CONNECTION = "gloo/transport/"
+"""what gloo puts into the text of its errors, which have no class"""
 _alone = False
 """whether the main process is at work by itself, in `from_main`: it is a group of one then"""
 
@@ -40,7 +44,9 @@ def join() -> None:
     if torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
-    distributed.init_process_group(backend, timeout=PATIENCE)
+    where = f"file://{os.environ[STORE]}" if STORE in os.environ else "env://"
+    me, all_ = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    distributed.init_process_group(backend, init_method=where, timeout=PATIENCE, rank=me, world_size=all_)
 
 
 def leave() -> None:
@@ -117,6 +123,11 @@ def from_all(mine: T) -> list[T]:
     gathered: list[T | None] = [None] * size()
     distributed.all_gather_object(gathered, mine)
     return gathered  # type: ignore[return-value]
+
+
+def lost_another(error: BaseException) -> bool:
+    """Whether an error says no more than that another process ended, whose part in the work was waited for."""
+    return size() > 1 and isinstance(error, RuntimeError) and _CONNECTION in str(error)
 
 
 def share_of(count: int, place: tuple[int, int] | None = None) -> slice:
