@@ -22,7 +22,7 @@ SETTINGS = [(SPINNING, 1), (PASSIVE, 1), (SPINNING, 2), (PASSIVE, 2)]
 
 def work(steps: int) -> None:
     """Answer each line of the input with the seconds that some steps took."""
-    import torch  # before damnatio, which makes PASSIVE the default
+    import torch  # before damnatio, which may choose PASSIVE
 
     from damnatio.models.store import new_backbone, new_head
     from damnatio.recipe.files import load

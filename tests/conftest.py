@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as damnatio sets it; torch is imported first here
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as on any busy machine; torch is imported first here
 
 import numpy as np
 import pytest

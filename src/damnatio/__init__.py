@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from damnatio.support.waiting import choose_waiting
+
 if TYPE_CHECKING:
     from torch import nn
 
@@ -19,9 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["erase", "evaluate", "export", "hidden", "load_model", "run"]
 
-# OpenMP reads this when torch is loaded, so it stands where nothing has loaded torch yet. By default its threads spin
-# while they wait for each other, and a run slows down several times where another process takes one of its cores.
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+choose_waiting()  # here, where nothing has loaded torch yet
 
 __version__: str
 if not TYPE_CHECKING:
