@@ -223,15 +223,16 @@ def test_bf16_trains_with_margins_in_fp32(world: tuple[Recipe, Pipeline], tmp_pa
     assert losses[0] != losses[1]
 
 
-@pytest.mark.parametrize("own", [None, "ACTIVE"])
-def test_waiting_threads_sleep_unless_the_user_says_otherwise(own: str | None) -> None:
-    """OpenMP reads the variable when torch is loaded: damnatio must have set it before."""
-    environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
-    if own:
-        environment["OMP_WAIT_POLICY"] = own
-    program = "import os, sys, damnatio; print(os.environ['OMP_WAIT_POLICY'], 'torch' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == [own or "PASSIVE", "False"]
+@pytest.mark.cli
+def test_compiling_needs_a_compiler(
+    world: tuple[Recipe, Pipeline], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe, pipeline = world
+    compiled = recipe.model_copy(update={"train": recipe.train.model_copy(update={"compile": True})})
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
+    with pytest.raises(DamnatioError, match=r"compile: true.*install g\+\+"):
+        _loop((compiled, pipeline), tmp_path / "compiled")
 
 
 @pytest.mark.cli

@@ -13,6 +13,7 @@ last bits and for what the backbone draws at random.
 import json
 import math
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
@@ -143,7 +144,14 @@ class _Loop:
         """The network as the recipe wants it computed."""
         if not self.settings.channels_last:  # as they are made
             network.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
-        return torch.compile(network) if self.settings.compile else network  # type: ignore[return-value]
+        if not self.settings.compile:
+            return network
+        if not any(map(shutil.which, (os.environ.get("CXX", "c++"), "g++", "clang++"))):
+            raise DamnatioError(
+                "The recipe says `compile: true`, which needs a C++ compiler, and there is none: install g++, or set "
+                "train.compile and forget.compile to false."
+            )
+        return torch.compile(network)  # type: ignore[return-value]
 
     def begin(self) -> int:
         """Put everything as it was at the checkpoint, or as it is before the first step; the step to continue with."""

@@ -86,7 +86,8 @@ def _seconds(recipe: Recipe, classes: int, batch: int, steps: int) -> float:
     model, size = recipe.model, recipe.faces.size
     card = Card(backbone=model.backbone, dim=model.dim, size=size).fed_as(model)
     plain = {"epochs": 1, "batch": batch, "warmup_epochs": 0.0, "workers": 0, "log_every": 1, "checkpoint_seconds": 1e9}
-    settings: Optimisation = recipe.train.model_copy(update={**plain, "probe_pairs": 0})
+    plain |= {"probe_pairs": 0, "compile": False}  # compiling takes longer than the whole measurement
+    settings: Optimisation = recipe.train.model_copy(update=plain)
     rows = np.arange(steps * batch)
     torch.manual_seed(0)
     job = Job(
