@@ -147,12 +147,13 @@ def _point(look: Look, filled: bool) -> dict[str, Any]:
 
 def _ticked(axis: Any, values: Sequence[float]) -> tuple[float, float]:
     """Set the ticks of an axis that is proportional up to `LINEAR` and logarithmic beyond; the limits for it."""
-    largest = max(values)
+    smallest, largest = min(values), max(values)
     beyond = (0.02,) if largest <= 0.03 else (0.05,) if largest <= 0.07 else (0.1, 1.0)
-    ticks = (0.0, 0.01, *beyond)  # as many as have room in half a column
+    below = [tick for tick in (-1.0, -0.1, -0.05, -0.02, -0.01) if tick >= smallest - 0.004][:1]
+    ticks = (*below, 0.0, 0.01, *beyond)  # as many as have room in half a column
     axis.set_ticks(ticks, labels=[f"{tick:g}" for tick in ticks])
     axis.set_ticks([0.02, 0.05, 0.2, 0.5], minor=True)
-    return min(-0.004, min(values) - 0.004), max(1.45 * largest, 1.2 * LINEAR)
+    return min(-0.004, smallest - 0.004), max(1.45 * largest, 1.2 * LINEAR)
 
 
 def _levels(axis: Any) -> list[float]:
