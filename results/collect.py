@@ -66,7 +66,8 @@ def collect_one(report: Path, target: Path) -> None:
     made = json.loads((report / "stage.json").read_text())
     recipe, how = made["settings"]["recipe"], made["made"]
     copy(report, (*KEPT, *(SHOW_FACES if recipe["faces"]["source"] == "synthetic" else ())), target)
-    header = f"# {how['command']}\n# damnatio {how['damnatio']}, {how['machine']}, {how['finished']}\n"
+    command = re.sub(r" --task \S+", "", how["command"])  # a run in slots calls itself for each part
+    header = f"# {command}\n# damnatio {how['damnatio']}, {how['machine']}, {how['finished']}\n"
     (target / "recipe.yaml").write_text(header + yaml.safe_dump(recipe, sort_keys=False, allow_unicode=True))
 
 

@@ -72,6 +72,10 @@ class FacesOf:
         self.table = self._source.index()
         self.skipped = list(self._source.skipped)
 
+    def names(self) -> list[str]:
+        """Of everybody whom the source names, even of somebody of whom nothing can be read."""
+        return sorted({*map(str, self.table["identity"]), *(identity for _, identity, _ in self.skipped if identity)})
+
     def people(self) -> Iterator[tuple[str, Table]]:
         """The name of each person with the rows of their photographs, in the order of names."""
         codes, names = codes_of(self.table["identity"])

@@ -167,6 +167,15 @@ def test_cases_that_are_refused(world: World, case: dict[str, object], words: st
     assert not out.exists()
 
 
+def test_a_name_is_refused_before_anything_is_computed(world: World) -> None:
+    """The model is not even read."""
+    broken = world.root / f"broken{world.model.suffix}"
+    broken.write_bytes(b"no model")
+    for case in (Case("Person000", key=world.key), Case("x-ann", key=world.key, aliases=["Ann"])):
+        with pytest.raises(DamnatioError, match="holds a name of the person"):
+            erase(broken, world.people, out=world.root / "x", gallery=world.gallery, case=case)
+
+
 def test_words_of_a_case_without_one(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["erase", str(world.model), str(world.people), "--out", str(world.root / "x")]
     assert main([*words, "--photos", "."]) == 2

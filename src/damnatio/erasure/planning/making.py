@@ -9,6 +9,7 @@ import numpy as np
 
 from damnatio import __version__
 from damnatio.erasure.embedder import Embedder
+from damnatio.erasure.people import FacesOf
 from damnatio.erasure.planning.enrolling import AMONG, Photographs, others_of, share
 from damnatio.erasure.planning.leftovers import leftovers
 from damnatio.erasure.planning.plan import (
@@ -26,7 +27,7 @@ from damnatio.erasure.planning.plan import (
 )
 from damnatio.erasure.planning.room import room_for_delete
 from damnatio.erasure.planning.showing import lines_of, write_page
-from damnatio.erasure.planning.sought import Wanted, wanted
+from damnatio.erasure.planning.sought import Wanted, need_no_name, wanted
 from damnatio.erasure.proving.keys import signing_key
 from damnatio.erasure.record import Record
 from damnatio.erasure.request import Request
@@ -39,6 +40,8 @@ from damnatio.galleries.picking import Sampled, Tallied
 from damnatio.galleries.walking import walk
 from damnatio.support.errors import DamnatioError
 
+ANY_SIZE = 112
+"""pixels; no image is read"""
 MONTH = timedelta(days=30)
 """the time for an answer (GDPR, Article 12(3): one month), counted so that no month makes it longer"""
 
@@ -57,8 +60,11 @@ def addresses_of(request: Request) -> list[Address]:
 
 
 def check_case(request: Request) -> None:
-    """Refuse a case whose plan could not be made: a key that is missing, a gallery that cannot be opened."""
+    """Refuse a case whose plan could not be made: called by a name, without a key, with a closed gallery."""
     assert request.case is not None
+    assert request.people is not None
+    people = FacesOf(request.people, ANY_SIZE, request.resize).names()
+    need_no_name(request.case.id, [*people, *request.case.aliases])
     signing_key(request.case.key)
     for address in addresses_of(request):
         with open_store(address):

@@ -97,7 +97,6 @@ def wanted(request: Request, record: Record) -> Wanted:
     begins = [line.begins for line in record.people if line.begins is not None]
     likeness = request.case.likeness if request.case.likeness is not None else min([level, *begins])
     names = list(dict.fromkeys([*(person.name for person in people), *request.case.aliases]))
-    need_no_name(request.case.id, names)
     return Wanted(people, faces, names, level, likeness, embedder, Looked(embedder))
 
 
