@@ -12,7 +12,6 @@ from typing import Any
 from damnatio.cli import audit, cases, erase, listing, models, planning, runs, stages
 from damnatio.cli.showing import speaks
 from damnatio.cli.streams import harden
-from damnatio.support import processes
 from damnatio.support.errors import DamnatioError
 
 EPILOG = """\
@@ -91,7 +90,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except RuntimeError as error:  # torch has no class for it on a processor
         if any(words in str(error) for words in ("DefaultCPUAllocator", "not enough memory", "out of memory")):
             return _fail(OUT_OF_MEMORY)
-        if processes.lost_another(error):
+        from damnatio.support.processes import lost_another  # imports numpy, which takes a moment
+
+        if lost_another(error):
             return _fail("Another process of this command ended, and so does this one. The same command goes on.")
         raise
     except OSError as error:

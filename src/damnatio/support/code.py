@@ -19,11 +19,11 @@ HOME = Path(__file__).resolve().parents[1]
 WITHOUT_EFFECT = (
     "damnatio",
     "damnatio.recipe",
-    *(f"damnatio.support.{name}" for name in ("code", "errors", "manifests", "progress", "registry")),
+    *(f"damnatio.support.{name}" for name in ("code", "errors", "manifests", "progress", "registry", "waiting")),
 )
-"""Modules that cannot change a result: sentences, progress lines, hashes, the look-up of names, and the recipe, whose
-settings are in the key by their values. A module that is missing here costs a computation; one too many would
-let a stale result be reused."""
+"""Modules that cannot change a result: sentences, progress lines, hashes, the look-up of names, how threads wait, and
+the recipe, whose settings are in the key by their values. A module that is missing here costs a computation; one too
+many would let a stale result be reused."""
 
 
 def digests(roots: Iterable[str], home: Path = HOME) -> dict[str, str]:
