@@ -10,7 +10,7 @@ SECONDS ?= 60
 # glibc gives freed memory back and takes it again in every step. Kept, and in huge pages, trainings are a tenth faster.
 HUGE := glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=4294967296:glibc.malloc.trim_threshold=4294967296:glibc.malloc.top_pad=268435456
 
-.PHONY: demo demo-erasure test test-unit test-cli test-fast test-lowest test-insightface test-galleries fuzz test-processors check format results reproduce limits open-questions bench-frames bench-clusters bench-faces bench-eval bench-paper-eval bench-gate bench-scan bench-galleries bench-charts bench-peers contest contest-lfw bench-train rehearse plans charts-asset test-slurm chaos clean
+.PHONY: demo demo-erasure test test-unit test-cli test-fast test-lowest test-insightface test-galleries fuzz test-processors check format results reproduce why limits open-questions bench-frames bench-clusters bench-faces bench-eval bench-paper-eval bench-gate bench-scan bench-galleries bench-charts bench-peers contest contest-lfw bench-train rehearse plans charts-asset test-slurm chaos clean
 
 demo: $(READY)  ## the whole experiment on rendered faces: runs/demo/report/index.html
 	$(RUN)/damnatio demo
@@ -89,6 +89,13 @@ reproduce: export GLIBC_TUNABLES := $(HUGE)
 reproduce: $(READY)  ## the paper's tables at a tenth of its size, on two cores in four to five hours: results/tenth; goes on where it was stopped
 	$(RUN)/damnatio run tenth --on gpus --slots 2
 	$(RUN)/python results/collect.py runs/tenth results/tenth
+
+why: export GLIBC_TUNABLES := $(HUGE)
+why: $(READY)  ## why the tenth differs from the paper: results/fidelity/why.md; after `make reproduce`, about 45 minutes more
+	mkdir -p runs/tenth-why
+	cp -aln runs/tenth/[1-7]-* runs/tenth-why/  # what is the same is not made again
+	$(RUN)/damnatio run benchmarks/fidelity/why.yaml --on gpus --slots 2
+	$(RUN)/python benchmarks/fidelity why
 
 limits: $(READY)  ## what limits f* on rendered faces: results/limits; about 25 minutes of one core
 	$(RUN)/python benchmarks/limits.py

@@ -1,10 +1,11 @@
-"""The trials of `trials.yaml` by the rules of `rules.py`."""
+"""The trials of `trials.yaml` and of `why.yaml` by the rules of `rules.py`."""
 
 import csv
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
-from fidelity.rules import READINGS, RULES, Look
+from fidelity.rules import DIFFERENT, READINGS, RULES, Look
 
 ORIGINAL = "original"
 ROWS = (
@@ -21,19 +22,46 @@ ROWS = (
 )
 """what the paper's tables have of each"""
 
-
 COLUMNS = ("scale", "method", "group", "metric", "operating_point", "value", "count")
 
 
-def keep(file: Path, out: Path) -> None:
+@dataclass(frozen=True)
+class Page:
+    said: str
+    readings: dict[str, dict[str, str]]
+    """by method, its variants and what they are"""
+    rows: tuple[tuple[str, str, float | None], ...]
+
+    def variants(self) -> list[str]:
+        return [ORIGINAL, *(variant for readings in self.readings.values() for variant in readings)]
+
+
+RULED = (
+    "The rules (`benchmarks/fidelity/rules.py`) were written before the trials. The cells of the paper are those of "
+    "its Tables III and IV{} at S1.\n"
+)
+TRIALS = Page(
+    "Made by `python benchmarks/fidelity trials` from a run of benchmarks/fidelity/trials.yaml: f* and schedule of "
+    f"rendered.yaml, ten forget identities. {RULED.format('')}",
+    READINGS,
+    ROWS,
+)
+WHY = Page(
+    "Made by `python benchmarks/fidelity why` from a run of benchmarks/fidelity/why.yaml: f* and schedule of the "
+    f"tenth, `iresnet-quick`, a hundred forget identities. {RULED.format(' and of its text')}",
+    DIFFERENT,
+    (*ROWS, ("R", "std", None)),
+)
+
+
+def keep(page: Page, file: Path, out: Path) -> None:
     """Copy what the page shows from a run's `results.csv`, so that the page can be made again."""
-    variants = {ORIGINAL, *(variant for readings in READINGS.values() for variant in readings)}
-    shown = {(group, metric, "" if point is None else str(point)) for group, metric, point in ROWS}
+    shown = {(group, metric, "" if point is None else str(point)) for group, metric, point in page.rows}
     with file.open() as lines, out.open("w", newline="") as kept:
         writer = csv.DictWriter(kept, COLUMNS, extrasaction="ignore", lineterminator="\n")
         writer.writeheader()
         for row in csv.DictReader(lines):
-            if row["method"] in variants and (row["group"], row["metric"], row["operating_point"]) in shown:
+            if row["method"] in page.variants() and (row["group"], row["metric"], row["operating_point"]) in shown:
                 writer.writerow(row)
 
 
@@ -61,14 +89,11 @@ class Results:
         return look
 
 
-def pages(results: Results) -> Iterator[str]:
-    yield (
-        "Made by `python benchmarks/fidelity trials` from a run of benchmarks/fidelity/trials.yaml: f* and "
-        "schedule of rendered.yaml, ten forget identities. The rules (`benchmarks/fidelity/rules.py`) were written "
-        "before the trials. The cells of the paper are those of its Tables III and IV at S1.\n"
-    )
-    for method, rules in RULES.items():
-        readings = READINGS[method]
+def pages(page: Page, file: Path) -> Iterator[str]:
+    results = Results(file)
+    yield page.said
+    for method, readings in page.readings.items():
+        rules = RULES[method]
         yield f"### {method}\n"
         yield _line(["the paper's behaviour", "the paper", *readings.values()])
         yield _line(["---"] * (2 + len(readings)))
@@ -83,10 +108,10 @@ def pages(results: Results) -> Iterator[str]:
         yield _line(["rules that hold", "", *(f"{count} of {len(rules)}" for count in met.values())])
         yield ""
     yield "### All numbers\n"
-    variants = [ORIGINAL, *(variant for readings in READINGS.values() for variant in readings)]
+    variants = page.variants()
     yield _line(["", *("f*" if variant == ORIGINAL else variant for variant in variants)])
     yield _line(["---"] * (len(variants) + 1))
-    for group, metric, point in ROWS:
+    for group, metric, point in page.rows:
         name = f"{group} {metric}" + (f" at {point:g}" if point else "")
         yield _line([name, *(f"{results.value(variant, group, metric, point):.3f}" for variant in variants)])
 

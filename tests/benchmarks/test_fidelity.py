@@ -10,12 +10,13 @@ from damnatio.recipe.files import load
 from damnatio.recipe.schema import PartitionSettings
 from damnatio.support.tables import Table
 from fidelity import table_two, trials
-from fidelity.rules import READINGS, RULES
+from fidelity.rules import RULES
 
 PAPER = {
     "CP": {("Ftr-Ftr", "W1"): 0.435, ("FtrxFtr", "FMR"): 0.300, ("Ftr-Ftr", "TMR"): 0.549},
     "NG+": {("Ftr-Ftr", "W1"): 0.968, ("Ftr-Ftr", "TMR"): 0.999, ("R", "TMR"): 1.0},
     "CURE": {("RxR", "deformation"): 0.943, ("R", "TPIR"): 0.594, ("R", "TMR"): 0.996},
+    "HD": {("FtrxFtr", "FMR"): 0.028, ("R", "std"): 0.095, ("R", "deformation"): 0.014},
     "EC": {("Ftr-Ftr", "TMR"): 0.001, ("Fev-Fev", "TMR"): 0.548, ("R", "deformation"): 0.015},
 }
 STAR = {
@@ -24,6 +25,8 @@ STAR = {
     ("Fev-Fev", "TMR"): 0.985,
     ("R", "TMR"): 1.0,
     ("R", "TPIR"): 0.979,
+    ("R", "std"): 0.110,
+    ("FtrxFtr", "FMR"): 0.010,
 }
 """of f*, at S1 and the operating points of the rules"""
 
@@ -39,7 +42,7 @@ def test_the_paper_itself_keeps_the_rules(method: str) -> None:
 @pytest.mark.parametrize("method", RULES)
 def test_f_star_does_not_keep_them_all(method: str) -> None:
     """So a method that does nothing is not taken for the paper's."""
-    nothing = {("FtrxFtr", "FMR"): 0.01, ("RxR", "deformation"): 0.0, ("R", "deformation"): 0.0, **STAR}
+    nothing = {("RxR", "deformation"): 0.0, ("R", "deformation"): 0.0, **STAR}
 
     def look(group: str, metric: str, point: float | None = None, *, star: bool = False) -> float:
         return nothing[group, metric]
@@ -97,20 +100,26 @@ def test_the_recipe_of_the_paper_has_the_minimum_of_the_study() -> None:
     assert (settings.forget_min_images, settings.forget_counts) == (table_two.CHOSEN, "images")
 
 
-def test_the_page_of_the_trials_counts_the_rules_that_hold(tmp_path: Path) -> None:
-    """CP-epoch as the paper's CP, all others as f*."""
-    variants = ["original", *(variant for readings in READINGS.values() for variant in readings)]
+@pytest.mark.parametrize(("page", "variant"), [(trials.TRIALS, "CP-epoch"), (trials.WHY, "CP-step")])
+def test_a_page_of_trials_counts_the_rules_that_hold(page: trials.Page, variant: str, tmp_path: Path) -> None:
+    """One variant as the paper's CP, all others as f*."""
     lines = ["scale,method,group,metric,operating_point,value,count"]
-    for variant in variants:
-        for group, metric, point in trials.ROWS:
+    for method in page.variants():
+        for group, metric, point in page.rows:
             value = STAR.get((group, metric), 0.0)
-            if variant == "CP-epoch":
+            if method == variant:
                 value = PAPER["CP"].get((group, metric), value)
-            if not (variant == "original" and metric == "deformation"):
-                lines.append(f"S1,{variant},{group},{metric},{'' if point is None else point},{value},9")
-    (tmp_path / "results.csv").write_text("\n".join([*lines, "S1,FT,R,TMR,0.01,1,9"]) + "\n")
-    trials.keep(tmp_path / "results.csv", tmp_path / "trials.csv")
-    assert "FT" not in (tmp_path / "trials.csv").read_text()
-    page = "\n".join(trials.pages(trials.Results(tmp_path / "trials.csv")))
-    assert "| rules that hold |  | 1 of 3 | 3 of 3 |" in page
-    assert "0.435 against 0.480" in page
+            if not (method == "original" and metric == "deformation"):
+                lines.append(f"S1,{method},{group},{metric},{'' if point is None else point},{value},9")
+    (tmp_path / "results.csv").write_text("\n".join([*lines, "S1,GA,R,TMR,0.01,1,9"]) + "\n")
+    trials.keep(page, tmp_path / "results.csv", tmp_path / "kept.csv")
+    assert "GA" not in (tmp_path / "kept.csv").read_text()
+    text = "\n".join(trials.pages(page, tmp_path / "kept.csv"))
+    assert "| rules that hold |  | 1 of 3 | 3 of 3 |" in text
+    assert "0.435 against 0.480" in text
+
+
+@pytest.mark.parametrize(("recipe", "page"), [("trials", trials.TRIALS), ("why", trials.WHY)])
+def test_the_recipe_of_a_page_has_what_the_page_compares(recipe: str, page: trials.Page) -> None:
+    methods = load(Path(trials.__file__).with_name(f"{recipe}.yaml")).forget.methods
+    assert set(methods) == set(page.variants()) - {trials.ORIGINAL}
