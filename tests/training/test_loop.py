@@ -20,7 +20,8 @@ from damnatio.recipe.files import load
 from damnatio.recipe.schema import Recipe
 from damnatio.support.errors import DamnatioError
 from damnatio.support.manifests import CHECKPOINT
-from damnatio.training.loop import METRICS, _Loop, learning_rate
+from damnatio.training.loop import METRICS, _Loop
+from damnatio.training.optimiser import learning_rate
 from damnatio.training.original import original_job
 from damnatio.workspace import Workspace
 from tests.conftest import TINY

@@ -42,6 +42,7 @@ from damnatio.support.progress import progress, watched
 from damnatio.training.batch_norm import synchronised
 from damnatio.training.checkpoints import Checkpoint, Schedule, drop_lines_after
 from damnatio.training.embedding_pass import EmbeddingPass
+from damnatio.training.optimiser import learning_rate, optimiser
 from damnatio.training.sampling import Batch, Batches, ForgetSampler, RetainSampler
 from damnatio.training.similarity import Similarity, pairs_of
 from damnatio.training.stopping import Stopped, stop_requested
@@ -88,13 +89,6 @@ class Job:
     """the network to save, if the backbone is only its tail"""
 
 
-def learning_rate(step: int, *, total: int, warmup: int, base: float, power: float) -> float:
-    """Linear from base/warmup to base, then base (1 - t/T)^power, which reaches zero just after the last step."""
-    if step < warmup:
-        return base * (step + 1) / warmup
-    return float(base * (1 - (step - warmup) / (total - warmup)) ** power)
-
-
 def fit(job: Job, folder: Path, say: Callable[[str], None] = lambda line: None) -> None:
     """Train the job to its end in `folder`, from the checkpoint there if there is one. A long training reports how
     long it will take. Every process of a job calls this with the same arguments; the main process writes."""
@@ -124,7 +118,7 @@ class _Loop:
         if forgetting:
             self.modules["method"] = forgetting.method
         parameters = [p for module in self.modules.values() for p in module.parameters() if p.requires_grad]
-        self.optimiser = _optimiser(parameters, self.settings, job.lr)
+        self.optimiser = optimiser(parameters, self.settings, job.lr)
         self.checkpoint = Checkpoint(folder, self.modules, self.optimiser)
         self.schedule = Schedule(self.settings.checkpoint_seconds, self.settings.checkpoint_share)
         gradients = GradientSum([p for p in job.backbone.parameters() if p.requires_grad])
@@ -380,12 +374,6 @@ class _Loop:
             drop_lines_after(step, log) if step else log.unlink(missing_ok=True)
             self.similarity.go_on(step)
         return step
-
-
-def _optimiser(parameters: list[nn.Parameter], settings: Optimisation, lr: float) -> torch.optim.Optimizer:
-    if settings.optimiser == "adamw":
-        return torch.optim.AdamW(parameters, lr=lr, weight_decay=settings.weight_decay)
-    return torch.optim.SGD(parameters, lr=lr, momentum=settings.momentum, weight_decay=settings.weight_decay)
 
 
 def _tensors_of(module: nn.Module) -> Iterator[Tensor]:
