@@ -91,9 +91,9 @@ reproduce: $(READY)  ## the paper's tables at a tenth of its size, on two cores 
 	$(RUN)/python results/collect.py runs/tenth results/tenth
 
 why: export GLIBC_TUNABLES := $(HUGE)
-why: $(READY)  ## why the tenth differs from the paper: results/fidelity/why.md; after `make reproduce`, about 45 minutes more
-	mkdir -p runs/tenth-why
-	cp -aln runs/tenth/[1-7]-* runs/tenth-why/  # what is the same is not made again
+why: $(READY)  ## why the tenth differs from the paper: results/fidelity/why.md; about half an hour, goes on where it was stopped
+	mkdir -p runs/why
+	! test -d runs/open-question-fractions || cp -aln runs/open-question-fractions/[1-7]-* runs/why/  # what is the same is not made again
 	$(RUN)/damnatio run benchmarks/fidelity/why.yaml --on gpus --slots 2
 	$(RUN)/python benchmarks/fidelity why
 

@@ -12,7 +12,7 @@ from fidelity import __doc__ as usage
 from fidelity import drawing, pixels, table_two, trials
 
 ROOT = Path(__file__).resolve().parents[2]
-RUNS = {"trials": (trials.TRIALS, "fidelity-trials"), "why": (trials.WHY, "tenth-why")}
+RUNS = {"trials": (trials.TRIALS, "fidelity-trials"), "why": (trials.WHY, "why")}
 """the runs behind the pages of trials"""
 
 

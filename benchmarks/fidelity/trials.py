@@ -31,6 +31,7 @@ class Page:
     readings: dict[str, dict[str, str]]
     """by method, its variants and what they are"""
     rows: tuple[tuple[str, str, float | None], ...]
+    scale: str = "S1"
 
     def variants(self) -> list[str]:
         return [ORIGINAL, *(variant for readings in self.readings.values() for variant in readings)]
@@ -47,10 +48,11 @@ TRIALS = Page(
     ROWS,
 )
 WHY = Page(
-    "Made by `python benchmarks/fidelity why` from a run of benchmarks/fidelity/why.yaml: f* and schedule of the "
-    f"tenth, `iresnet-quick`, a hundred forget identities. {RULED.format(' and of its text')}",
+    "Made by `python benchmarks/fidelity why` from a run of benchmarks/fidelity/why.yaml: a hundredth of the paper's "
+    f"identities, fifty to forget, `iresnet-quick`. {RULED.format(' and of its text')}",
     DIFFERENT,
     (*ROWS, ("R", "std", None)),
+    scale="5-percent",
 )
 
 
@@ -68,7 +70,7 @@ def keep(page: Page, file: Path, out: Path) -> None:
 class Results:
     """The numbers of a run's `results.csv` at one scale."""
 
-    def __init__(self, file: Path, scale: str = "S1") -> None:
+    def __init__(self, file: Path, scale: str) -> None:
         with file.open() as lines:
             self._values = {
                 (row["method"], row["group"], row["metric"], row["operating_point"]): float(row["value"])
@@ -90,7 +92,7 @@ class Results:
 
 
 def pages(page: Page, file: Path) -> Iterator[str]:
-    results = Results(file)
+    results = Results(file, page.scale)
     yield page.said
     for method, readings in page.readings.items():
         rules = RULES[method]

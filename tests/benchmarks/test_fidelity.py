@@ -100,7 +100,7 @@ def test_the_recipe_of_the_paper_has_the_minimum_of_the_study() -> None:
     assert (settings.forget_min_images, settings.forget_counts) == (table_two.CHOSEN, "images")
 
 
-@pytest.mark.parametrize(("page", "variant"), [(trials.TRIALS, "CP-epoch"), (trials.WHY, "CP-step")])
+@pytest.mark.parametrize(("page", "variant"), [(trials.TRIALS, "CP-epoch"), (trials.WHY, "CP-20")])
 def test_a_page_of_trials_counts_the_rules_that_hold(page: trials.Page, variant: str, tmp_path: Path) -> None:
     """One variant as the paper's CP, all others as f*."""
     lines = ["scale,method,group,metric,operating_point,value,count"]
@@ -110,8 +110,8 @@ def test_a_page_of_trials_counts_the_rules_that_hold(page: trials.Page, variant:
             if method == variant:
                 value = PAPER["CP"].get((group, metric), value)
             if not (method == "original" and metric == "deformation"):
-                lines.append(f"S1,{method},{group},{metric},{'' if point is None else point},{value},9")
-    (tmp_path / "results.csv").write_text("\n".join([*lines, "S1,GA,R,TMR,0.01,1,9"]) + "\n")
+                lines.append(f"{page.scale},{method},{group},{metric},{'' if point is None else point},{value},9")
+    (tmp_path / "results.csv").write_text("\n".join([*lines, f"{page.scale},GA,R,TMR,0.01,1,9"]) + "\n")
     trials.keep(page, tmp_path / "results.csv", tmp_path / "kept.csv")
     assert "GA" not in (tmp_path / "kept.csv").read_text()
     text = "\n".join(trials.pages(page, tmp_path / "kept.csv"))
