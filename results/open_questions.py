@@ -53,11 +53,21 @@ def page(name: str, rows: Rows) -> str:
         f"# {title}",
         f"{done} Rates are at a false match rate of 1 in {1 / float(point):,.0f}. {MADE.format(name)}",
     ]
-    order = []
+    order, correlations = [], list[tuple[float, str]]()
     for (group, metric), words in NUMBERS.items():
         values = {panel: {m: found.get((panel, m, group, metric)) for m in methods} for panel in panels}
-        parts.append(f"## {words}\n\n{_table(['', *panels], _lines(values, methods))}")
-        order.append([words.split(" (")[0].split(":")[0], *_orders(values, [m for m in methods if m != BEFORE])])
+        digits = 5 if metric == "FMR" else 3
+        parts.append(f"## {words}\n\n{_table(['', *panels], _lines(values, methods, digits))}")
+        title = words.split(" (")[0].split(":")[0]
+        orders = _orders(values, [m for m in methods if m != BEFORE], digits)
+        order.append([title, *("-" if value is None else f"{value:.2f}" for value in orders)])
+        correlations += [
+            (value, f"{title[0].lower()}{title[1:]}, {panel}")
+            for panel, value in zip(panels[1:], orders, strict=True)
+            if value is not None
+        ]
+    if correlations:
+        parts.insert(2, SHORT.format(panels[0], max(correlations)[0], *min(correlations)))
     parts.append(
         f"## Do the methods keep their order?\n\n{ORDER.format(panels[0])}\n\n{_table(['', *panels[1:]], order)}"
     )
@@ -65,6 +75,10 @@ def page(name: str, rows: Rows) -> str:
 
 
 MADE = "`make open-questions` makes this page from `damnatio run {}`."
+SHORT = (
+    "**In short:** the order of the methods has a rank correlation with that of {0} of {1:.2f} at most and {2:.2f} at "
+    "least ({3})."
+)
 ORDER = (
     "The rank correlation over the methods with {}, Spearman's: 1 is the same order, -1 the reverse; a dash means that "
     "all methods have one value."
@@ -84,24 +98,26 @@ def _ranks(values: Sequence[float]) -> list[float]:
     return [(sum(v < value for v in values) + sum(v <= value for v in values) + 1) / 2 for value in values]
 
 
-def _orders(values: Mapping[str, Mapping[str, float | None]], methods: Sequence[str]) -> list[str]:
-    """The rank correlation of each panel but the first with the first, over the methods that both have."""
+def _orders(
+    values: Mapping[str, Mapping[str, float | None]], methods: Sequence[str], digits: int
+) -> list[float | None]:
+    """The rank correlation of each panel but the first with the first, over the methods that both have, of the values
+    as they are shown."""
     first, *others = values.values()
-    cells = []
+    found: list[float | None] = []
     for other in others:
         pairs = [(first[m], other[m]) for m in methods]
-        both = [(round(a, 3), round(b, 3)) for a, b in pairs if a is not None and b is not None]
-        found = rank_correlation([a for a, _ in both], [b for _, b in both]) if both else None
-        cells.append("-" if found is None else f"{found:.2f}")
-    return cells
+        both = [(round(a, digits), round(b, digits)) for a, b in pairs if a is not None and b is not None]
+        found.append(rank_correlation([a for a, _ in both], [b for _, b in both]) if both else None)
+    return found
 
 
-def _lines(values: Mapping[str, Mapping[str, float | None]], methods: Sequence[str]) -> list[list[str]]:
+def _lines(values: Mapping[str, Mapping[str, float | None]], methods: Sequence[str], digits: int) -> list[list[str]]:
     lines = []
     for method in methods:
         cells = [panel[method] for panel in values.values()]
         if any(cell is not None for cell in cells):
-            shown = ["" if cell is None else f"{cell:.3f}" for cell in cells]
+            shown = ["" if cell is None else f"{cell:.{digits}f}" for cell in cells]
             lines.append(["f\\*" if method == BEFORE else method, *shown])
     return lines
 

@@ -117,4 +117,5 @@ def test_page_of_an_open_question_has_a_column_per_head_and_the_order_of_the_met
     assert "| f\\* | 0.900 | 0.800 |" in page
     assert "| OF | 0.700 | 0.500 |" in page
     assert "| Strangers still recognised | 0.50 |" in page  # f* is not in the order: 1, 3, 2 against 1, 2, 3
+    assert "with that of cosface of 0.50 at most and 0.50 at least (strangers still recognised, arcface)" in page
     assert "0.111" not in page

@@ -150,10 +150,10 @@ def _ticked(axis: Any, values: Sequence[float]) -> tuple[float, float]:
     smallest, largest = min(values), max(values)
     beyond = (0.02,) if largest <= 0.03 else (0.05,) if largest <= 0.07 else (0.1, 1.0)
     below = [tick for tick in (-1.0, -0.1, -0.05, -0.02, -0.01) if tick >= smallest - 0.004][:1]
-    ticks = (*below, 0.0, 0.01, *beyond)  # as many as have room in half a column
+    ticks = (*below, 0.0, *(() if below else (0.01,)), *beyond)  # as many as have room in half a column
     axis.set_ticks(ticks, labels=[f"{tick:g}" for tick in ticks])
     axis.set_ticks([0.02, 0.05, 0.2, 0.5], minor=True)
-    return min(-0.004, smallest - 0.004), max(1.45 * largest, 1.2 * LINEAR)
+    return min(-0.004, smallest - 0.004, 1.45 * smallest), max(1.45 * largest, 1.2 * LINEAR)
 
 
 def _levels(axis: Any) -> list[float]:
