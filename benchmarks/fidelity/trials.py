@@ -1,11 +1,11 @@
-"""The trials of `trials.yaml` and of `why.yaml` by the rules of `rules.py`."""
+"""The trials of `trials.yaml`, `why.yaml` and `why-young.yaml` by the rules of `rules.py`."""
 
 import csv
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from fidelity.rules import DIFFERENT, READINGS, RULES, Look
+from fidelity.rules import DIFFERENT, READINGS, RULES, YOUNG, Look
 
 ORIGINAL = "original"
 ROWS = (
@@ -54,6 +54,15 @@ WHY = Page(
     (*ROWS, ("R", "std", None)),
     scale="5-percent",
 )
+YOUNGER = Page(
+    "Made by `python benchmarks/fidelity why-young` from a run of benchmarks/fidelity/why-young.yaml: as why.yaml, "
+    f"but f* had 3 epochs instead of 12. {RULED.format(' and of its text')}",
+    YOUNG,
+    WHY.rows,
+    scale=WHY.scale,
+)
+PAGES = {"trials": TRIALS, "why": WHY, "why-young": YOUNGER}
+"""by the name of the recipe"""
 
 
 def keep(page: Page, file: Path, out: Path) -> None:

@@ -119,7 +119,7 @@ def test_a_page_of_trials_counts_the_rules_that_hold(page: trials.Page, variant:
     assert "0.435 against 0.480" in text
 
 
-@pytest.mark.parametrize(("recipe", "page"), [("trials", trials.TRIALS), ("why", trials.WHY)])
+@pytest.mark.parametrize(("recipe", "page"), trials.PAGES.items())
 def test_the_recipe_of_a_page_has_what_the_page_compares(recipe: str, page: trials.Page) -> None:
     methods = load(Path(trials.__file__).with_name(f"{recipe}.yaml")).forget.methods
     assert set(methods) == set(page.variants()) - {trials.ORIGINAL}
