@@ -39,6 +39,8 @@ def main(words: Sequence[str] | None = None) -> None:
         found = (o.run or ROOT / "runs" / name) / "report" / "results.csv"
         if name in o.page and found.exists():
             trials.keep(page, found, o.out / f"{name}.csv")
+        elif name in o.page and not (o.out / f"{name}.csv").exists():
+            parser.error(f"{found} is not there: run benchmarks/fidelity/{name}.yaml first.")
     if "table-two" in o.page:
         o.page.append("table-two-summary")
     for name in o.page:

@@ -165,7 +165,7 @@ DIFFERENT: dict[str, dict[str, str]] = {
 """The trials of why.yaml: methods that came out otherwise in the tenth. What CP, HD and EC do in 2 epochs was known.
 Of FT, which is not in the paper, the rules of HD say what is not HD's doing."""
 YOUNG: dict[str, dict[str, str]] = {
-    "HD": {"HD": _TENTH, "HD-20": _LONG, "FT": "2 epochs of further training, no forgetting"},
+    "HD": {"HD": _TENTH, "FT": "2 epochs of further training, no forgetting"},
     "EC": {"EC": _TENTH},
 }
 """the trials of why-young.yaml"""

@@ -72,7 +72,8 @@ def keep(page: Page, file: Path, out: Path) -> None:
         writer = csv.DictWriter(kept, COLUMNS, extrasaction="ignore", lineterminator="\n")
         writer.writeheader()
         for row in csv.DictReader(lines):
-            if row["method"] in page.variants() and (row["group"], row["metric"], row["operating_point"]) in shown:
+            of_page = row["scale"] == page.scale and row["method"] in page.variants()
+            if of_page and (row["group"], row["metric"], row["operating_point"]) in shown:
                 writer.writerow(row)
 
 
