@@ -21,20 +21,9 @@ from damnatio.recipe.schema import Recipe
 from damnatio.support.errors import DamnatioError
 from damnatio.support.manifests import CHECKPOINT
 from damnatio.training.loop import METRICS, _Loop
-from damnatio.training.optimiser import learning_rate
 from damnatio.training.original import original_job
 from damnatio.workspace import Workspace
 from tests.conftest import TINY
-
-
-def test_the_schedule_is_polynomial_and_ends_at_zero() -> None:
-    assert [learning_rate(step, total=4, warmup=0, base=0.1, power=1.0) for step in range(4)] == pytest.approx(
-        [0.1, 0.075, 0.05, 0.025]
-    )
-    assert learning_rate(2, total=4, warmup=0, base=0.1, power=2.0) == pytest.approx(0.1 * 0.25)
-    assert [learning_rate(step, total=6, warmup=2, base=0.1, power=1.0) for step in range(3)] == pytest.approx(
-        [0.05, 0.1, 0.1]
-    )
 
 
 def _weights(run: Path, stage: str) -> dict[str, torch.Tensor]:
