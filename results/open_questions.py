@@ -58,11 +58,11 @@ def page(name: str, rows: Rows) -> str:
         values = {panel: {m: found.get((panel, m, group, metric)) for m in methods} for panel in panels}
         digits = 5 if metric == "FMR" else 3
         parts.append(f"## {words}\n\n{_table(['', *panels], _lines(values, methods, digits))}")
-        title = words.split(" (")[0].split(":")[0]
+        measured = words.split(" (")[0].split(":")[0]
         orders = _orders(values, [m for m in methods if m != BEFORE], digits)
-        order.append([title, *("-" if value is None else f"{value:.2f}" for value in orders)])
+        order.append([measured, *("-" if value is None else f"{value:.2f}" for value in orders)])
         correlations += [
-            (value, f"{title[0].lower()}{title[1:]}, {panel}")
+            (value, f"{measured[0].lower()}{measured[1:]}, {panel}")
             for panel, value in zip(panels[1:], orders, strict=True)
             if value is not None
         ]
