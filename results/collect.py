@@ -1,11 +1,12 @@
 """Copy the tables and figures of a finished run here, with the recipe and the command that made them; write the short
 table `summary.md`, the paper's findings and the comparison with the paper from its results; and put into the documents
 what they show. Photographs are never copied: of a run on real faces, figures that show faces stay where they are. Of a
-run of several experiments, the joined report comes here, and each experiment's own into a folder of its name.
+run of several experiments, each one's report comes into a folder of its name. The tables and figures that join them are
+made from all experiments that are here, so they may come from several runs and machines.
 
 usage: python results/collect.py runs/demo results/demo
-       python results/collect.py results/demo               the summary, the findings and the documents again, from
-                                                            what is here
+       python results/collect.py results/demo               the summary, the findings, the joined tables and the
+                                                            documents again, from what is here
        python results/collect.py                            the documents alone
 """
 
@@ -14,6 +15,8 @@ import json
 import re
 import shutil
 import sys
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import yaml
@@ -21,7 +24,14 @@ import yaml
 ROOT = Path(__file__).resolve().parents[1]
 FIGURES = ("distributions-*", "weak-strong-*", "det-*", "trade-off", "mechanism")
 """as PNG alone, which the documents show; the report of a run has them as SVG and PDF too"""
-KEPT = ("results.csv", "warnings.csv", "against-paper*.csv", "*.md", *(f"{figure}.png" for figure in FIGURES))
+KEPT = (
+    "results.csv",
+    "warnings.csv",
+    "against-paper*.csv",
+    "cost.jsonl",
+    "*.md",
+    *(f"{figure}.png" for figure in FIGURES),
+)
 SHOW_FACES = ("captures.png",)
 JOINED = ("results.csv", "warnings.csv", "against-paper*.csv", "*.md", "*.tex", "*.png")
 """of a joined report, which has no face in it"""
@@ -53,8 +63,6 @@ def collect(run: Path, target: Path) -> list[Path]:
     if not names:
         collect_one(run / "report", target)
         return [target]
-    target.mkdir(parents=True, exist_ok=True)
-    copy(run / "report", JOINED, target)
     for name in names:
         collect_one(run / f"report-{name}", target / name)
     return [target / name for name in names]
@@ -120,6 +128,25 @@ def judge(target: Path) -> None:
     against_paper.compare({"": evidence[0]}, {"": found}).write(target)
 
 
+def join(folders: Sequence[Path], target: Path) -> None:
+    """The tables and figures that put several experiments side by side."""
+    from damnatio.recipe.building import built
+    from damnatio.recipe.experiments import without_seed
+    from damnatio.recipe.protocols import other_protocol
+    from damnatio.reporting.joined import Run, write_numbers
+
+    runs = []
+    for folder in folders:
+        file = folder / "recipe.yaml"
+        recipe = built(yaml.safe_load(file.read_text()), file)
+        runs.append(Run(without_seed(folder.name, recipe.seed), recipe, folder))
+        if difference := other_protocol(runs[0].recipe, recipe):
+            sys.exit(f"{folders[0]} and {folder} cannot stand in one table: {difference}. Collect them apart.")
+    with tempfile.TemporaryDirectory() as drawn:
+        write_numbers(runs, Path(drawn))
+        copy(Path(drawn), JOINED, target)
+
+
 def other_processor(target: Path) -> str:
     """How far the same recipe went from these results on another processor."""
     from compare import lines
@@ -145,9 +172,16 @@ def _operating_point(rows: list[dict[str, str]]) -> str:
 
 
 def _reports_in(target: Path) -> list[Path]:
-    """The folders that hold the results of one experiment each: the target, or those in it."""
+    """The folders that hold the results of one experiment each: the target, or those in it, in the order of the joined
+    results; new ones come last."""
     inner = sorted(file.parent for file in target.glob("*/recipe.yaml"))
-    return inner or [target]
+    if not inner:
+        return [target]
+    known: list[str] = []
+    if (target / "results.csv").exists():
+        with (target / "results.csv").open(newline="") as file:
+            known = list(dict.fromkeys(row["experiment"] for row in csv.DictReader(file)))
+    return sorted(inner, key=lambda folder: known.index(folder.name) if folder.name in known else len(known))
 
 
 def show_in_documents() -> None:
@@ -171,6 +205,8 @@ def main(*folders: Path) -> None:
     for one in plain:
         (one / "summary.md").write_text(summary(one / "results.csv"))
         judge(one)
+    if plain != [target]:
+        join(plain + [folder for folder in _reports_in(target) if folder not in plain], target)
     if (target / OTHER).exists():
         (target / OTHER).with_suffix(".md").write_text(other_processor(target))
     show_in_documents()

@@ -6,6 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
+
+from damnatio.recipe.files import load
+from damnatio.reporting.joined import Run, write_joined
+from tests.reporting.test_joined import a_run
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -61,7 +66,7 @@ def in_results(call: str, *words: str) -> str:
     return subprocess.run(command, cwd=ROOT / "results", check=True, capture_output=True, text=True).stdout
 
 
-def test_collect_takes_the_joined_report_and_each_experiment(tmp_path: Path) -> None:
+def test_collect_takes_the_report_of_each_experiment(tmp_path: Path) -> None:
     run, target = tmp_path / "run", tmp_path / "target"
     made = {"command": "damnatio run", "damnatio": "0", "machine": "m", "finished": "today"}
     settings = {"report": {"experiments": ["a", "b"]}} | {
@@ -70,17 +75,54 @@ def test_collect_takes_the_joined_report_and_each_experiment(tmp_path: Path) -> 
     for folder, setting in settings.items():
         (run / folder).mkdir(parents=True)
         (run / folder / "stage.json").write_text(json.dumps({"settings": setting, "made": made}))
-        for name in ("results.csv", "rates.md", "captures.png", "index.html"):
+        for name in ("results.csv", "cost.jsonl", "rates.md", "captures.png", "index.html"):
             (run / folder / name).write_text(folder)
-    (run / "report/captures.png").unlink()
-    (run / "report/trade-off.png").write_text("")
     call = "from collect import collect; print(*[folder.name for folder in collect(*map(Path, sys.argv[1:]))])"
     assert in_results(call, str(run), str(target)).split() == ["a", "b"]
     files = {str(file.relative_to(target)) for file in target.rglob("*") if file.is_file()}
-    own = {f"{name}/{file}" for name in ("a", "b") for file in ("results.csv", "rates.md", "recipe.yaml")}
-    assert files == own | {"results.csv", "rates.md", "trade-off.png"}
+    own = ("results.csv", "cost.jsonl", "rates.md", "recipe.yaml")
+    assert files == {f"{name}/{file}" for name in ("a", "b") for file in own}
     assert (target / "b/rates.md").read_text() == "report-b"
     assert "name: b" in (target / "b/recipe.yaml").read_text()
+
+
+def collected(target: Path, *words: tuple[str, str, str]) -> None:
+    """Reports as they are collected: experiment, backbone and source of faces of each."""
+    for name, backbone, source in words:
+        run = a_run(target / name, name, backbone, seed=1)
+        content = run.recipe.model_dump(mode="json")
+        content["faces"] = {"source": "folder", "root": "/faces"} if source == "folder" else content["faces"]
+        (target / name / "recipe.yaml").write_text(yaml.safe_dump(content))
+
+
+def joined(target: Path) -> "subprocess.CompletedProcess[str]":
+    call = "import sys; from pathlib import Path; from collect import _reports_in, join; here = Path(sys.argv[1]); "
+    command = [sys.executable, "-c", f"{call}join(_reports_in(here), here)", str(target)]
+    return subprocess.run(command, check=False, cwd=ROOT / "results", capture_output=True, text=True)
+
+
+def test_experiments_that_were_collected_one_after_the_other_are_joined_as_a_run_joins_them(tmp_path: Path) -> None:
+    target, at_once = tmp_path / "target", tmp_path / "report"
+    collected(target, ("vit", "vit-tiny", "synthetic"))
+    assert joined(target).returncode == 0
+    collected(target, ("iresnet", "iresnet-tiny", "synthetic"))
+    assert joined(target).returncode == 0
+    at_once.mkdir()
+    backbones = {"vit": "vit-tiny", "iresnet": "iresnet-tiny"}  # what was here first comes first
+    words = {name: ["forget.methods=[PD, OF]", f"model.backbone={backbone}"] for name, backbone in backbones.items()}
+    write_joined("both", [Run(name, load("demo", words[name]), target / name) for name in backbones], at_once)
+    made = {file.name for file in target.iterdir() if file.is_file()}
+    assert {"results.csv", "verification.md", "rates.tex", "cost.md", "trade-off.png", "findings.md"} <= made
+    assert [name for name in sorted(made) if (target / name).read_bytes() != (at_once / name).read_bytes()] == []
+
+
+def test_experiments_of_two_protocols_are_not_joined(tmp_path: Path) -> None:
+    collected(tmp_path, ("iresnet", "iresnet-tiny", "synthetic"), ("vit", "vit-tiny", "folder"))
+    done = joined(tmp_path)
+    assert done.returncode == 1
+    assert "cannot stand in one table: faces." in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.glob("*.csv"))
 
 
 @pytest.mark.parametrize(

@@ -66,21 +66,11 @@ class Run:
 
 
 def write_joined(name: str, runs: Sequence[Run], folder: Path) -> None:
-    """Write all of a joined report: `results.csv`, tables, figures, findings, and a page that links each run's."""
-    results, warnings = (_long(runs, which) for which in (0, 1))
-    results.write_csv(folder / RESULTS)
-    warnings.write_csv(folder / WARNINGS)
-    grids = grids_of(runs)
-    write_grids([*grids, *costs_of(runs)], folder)
-    panels, point = panels_of(runs), runs[0].recipe.evaluate.operating_points[0]
-    trade_off.trade_off(panels, folder)
-    rates_by_group(panels, point, folder)
-    bars = " Bars are standard deviations over seeds." if len(_seeds(runs)) > 1 else ""
-    found = findings_of(runs)
-    write_atomically(folder / "findings.md", findings_text(found))
-    against_paper.compare(evidence_of(runs), found).write(folder)
+    """Write all of a joined report: what `write_numbers` writes, and a page that links each run's."""
+    grids, found = write_numbers(runs, folder)
     for run in runs:
         shutil.copyfile(checked(run.folder / "index.html"), folder / run.page)
+    bars = " Bars are standard deviations over seeds." if len(_seeds(runs)) > 1 else ""
     sides = sides_of(runs)
     write_page(
         Page(
@@ -89,7 +79,7 @@ def write_joined(name: str, runs: Sequence[Run], folder: Path) -> None:
             panels=comparing.panels_of(sides),
             titles=titles_of(sides),
             facts=[(_described(run), f"key {manifest_of(run.folder).get('key', 'unknown')}") for run in runs],
-            warnings=once_each(warnings),
+            warnings=once_each(_long(runs, 1)),
             grids=grids,
             findings=found,
             illustrations=[
@@ -101,6 +91,21 @@ def write_joined(name: str, runs: Sequence[Run], folder: Path) -> None:
         ),
         folder,
     )
+
+
+def write_numbers(runs: Sequence[Run], folder: Path) -> tuple[list[Grid], dict[str, list[Finding]]]:
+    """Write `results.csv`, tables, figures, findings and the comparison with the paper, from the results alone. The
+    tables and the findings are what a page shows of them."""
+    for which, file in enumerate((RESULTS, WARNINGS)):
+        _long(runs, which).write_csv(folder / file)
+    grids, found = grids_of(runs), findings_of(runs)
+    write_grids([*grids, *costs_of(runs)], folder)
+    panels, point = panels_of(runs), runs[0].recipe.evaluate.operating_points[0]
+    trade_off.trade_off(panels, folder)
+    rates_by_group(panels, point, folder)
+    write_atomically(folder / "findings.md", findings_text(found))
+    against_paper.compare(evidence_of(runs), found).write(folder)
+    return grids, found
 
 
 BY_GROUP = "R and T shall stay where f* is; the forget groups shall fall."
