@@ -6,11 +6,14 @@ usage: python results/open_questions.py results/open-question-heads
 """
 
 import csv
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from collect import _operating_point
+
+from damnatio.reporting.against_paper import spearman
 
 QUESTIONS = {
     "open-question-heads": (
@@ -60,11 +63,11 @@ def page(name: str, rows: Rows) -> str:
         parts.append(f"## {words}\n\n{_table(['', *panels], _lines(values, methods, digits))}")
         measured = words.split(" (")[0].split(":")[0]
         orders = _orders(values, [m for m in methods if m != BEFORE], digits)
-        order.append([measured, *("-" if value is None else f"{value:.2f}" for value in orders)])
+        order.append([measured, *("-" if math.isnan(value) else f"{value:.2f}" for value in orders)])
         correlations += [
             (value, f"{measured[0].lower()}{measured[1:]}, {panel}")
             for panel, value in zip(panels[1:], orders, strict=True)
-            if value is not None
+            if not math.isnan(value)
         ]
     if correlations:
         parts.insert(2, SHORT.format(panels[0], max(correlations)[0], *min(correlations)))
@@ -81,34 +84,19 @@ SHORT = (
 )
 ORDER = (
     "The rank correlation over the methods with {}, Spearman's: 1 is the same order, -1 the reverse; a dash means that "
-    "all methods have one value."
+    "all methods have one value, or fewer than three were measured."
 )
 
 
-def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """Spearman's: the correlation of the ranks, where equal values share the mean of theirs. None if one side has a
-    single value only."""
-    a, b = _ranks(first), _ranks(second)
-    mean = (len(a) + 1) / 2
-    spread = sum((x - mean) ** 2 for x in a) * sum((y - mean) ** 2 for y in b)
-    return sum((x - mean) * (y - mean) for x, y in zip(a, b, strict=True)) / spread**0.5 if spread else None
-
-
-def _ranks(values: Sequence[float]) -> list[float]:
-    return [(sum(v < value for v in values) + sum(v <= value for v in values) + 1) / 2 for value in values]
-
-
-def _orders(
-    values: Mapping[str, Mapping[str, float | None]], methods: Sequence[str], digits: int
-) -> list[float | None]:
+def _orders(values: Mapping[str, Mapping[str, float | None]], methods: Sequence[str], decimals: int) -> list[float]:
     """The rank correlation of each panel but the first with the first, over the methods that both have, of the values
     as they are shown."""
     first, *others = values.values()
-    found: list[float | None] = []
+    found = []
     for other in others:
         pairs = [(first[m], other[m]) for m in methods]
-        both = [(round(a, digits), round(b, digits)) for a, b in pairs if a is not None and b is not None]
-        found.append(rank_correlation([a for a, _ in both], [b for _, b in both]) if both else None)
+        both = [(a, b) for a, b in pairs if a is not None and b is not None]
+        found.append(spearman([a for a, _ in both], [b for _, b in both], decimals))
     return found
 
 

@@ -125,21 +125,6 @@ def test_experiments_of_two_protocols_are_not_joined(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.csv"))
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "worked"),
-    [
-        ([1, 2, 3, 4], [10, 20, 30, 40], 1.0),
-        ([1, 2, 3, 4], [4, 3, 2, 1], -1.0),
-        ([1, 2, 3, 4], [1, 2, 4, 3], 0.8),  # 1 - 6 (1 + 1) / (4 x 15)
-        ([1, 2, 2, 3], [1, 2, 3, 4], 4.5 / (4.5 * 5) ** 0.5),  # ranks 1, 2.5, 2.5, 4
-        ([1, 1, 1], [1, 2, 3], None),
-    ],
-)
-def test_rank_correlation_of_worked_cases(first: list[float], second: list[float], worked: float | None) -> None:
-    found = in_results(f"from open_questions import rank_correlation; print(rank_correlation({first}, {second}))")
-    assert found.strip() == "None" if worked is None else float(found) == pytest.approx(worked)
-
-
 def test_page_of_an_open_question_has_a_column_per_head_and_the_order_of_the_methods(tmp_path: Path) -> None:
     folder = tmp_path / "open-question-heads"
     folder.mkdir()

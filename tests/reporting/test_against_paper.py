@@ -123,6 +123,8 @@ def test_rank_correlation() -> None:
         assert spearman([0.1, 0.2, 0.3, 0.4], order) == pytest.approx(naive_spearman([0.1, 0.2, 0.3, 0.4], list(order)))
     assert spearman([0.1, 0.1004, 0.3], [0.5, 0.5, 0.9]) == pytest.approx(1.0), "equal to three decimals"
     assert spearman([1, 2, 2, 3], [1, 2, 3, 3]) == pytest.approx(3.75 / 4.5), "ranks 1, 2.5, 2.5, 4 and 1, 2, 3.5, 3.5"
+    assert spearman([1, 2, 3, 4], [1, 2, 4, 3]) == pytest.approx(0.8), "1 - 6 (1 + 1) / (4 x 15)"
+    assert spearman([0.1, 0.1004, 0.3], [0.5, 0.4, 0.9], decimals=5) == pytest.approx(0.5), "not equal to five"
     assert math.isnan(spearman([0.1, 0.2], [0.1, 0.2]))
     assert math.isnan(spearman([0.1, 0.1, 0.1], [0.1, 0.2, 0.3]))
 

@@ -259,12 +259,12 @@ def _outcome(n: Evidence, higher: Number, lower: Number) -> str:
     return REVERSED if n.exceeds(lower, higher) else NOISE
 
 
-def spearman(first: Sequence[float], second: Sequence[float]) -> float:
-    """Spearman's rank correlation. Values that are equal as the paper prints them, to three decimals, share their rank.
-    NaN for fewer than three pairs, or where all are equal."""
+def spearman(first: Sequence[float], second: Sequence[float], decimals: int = 3) -> float:
+    """Spearman's rank correlation. Values that are equal to so many decimals share their rank: three, as the paper
+    prints them. NaN for fewer than three pairs, or where all are equal."""
     if len(first) < FEWEST:
         return math.nan
-    ranks = [rankdata(np.round(values, 3)) for values in (first, second)]
+    ranks = [rankdata(np.round(values, decimals)) for values in (first, second)]
     if any(np.ptp(rank) == 0 for rank in ranks):
         return math.nan
     return float(np.corrcoef(*ranks)[0, 1])
