@@ -111,6 +111,20 @@ RULES: dict[str, list[Rule]] = {
             lambda look: f"{look('R', 'deformation'):.3f}",
         ),
     ],
+    "PD": [
+        Rule(
+            "it links different forget identities: cross-forget FMR at 0.01 of more than twice that under f*",
+            "0.104 against 0.010",
+            lambda look: look("FtrxFtr", "FMR", 0.01) > 2 * look("FtrxFtr", "FMR", 0.01, star=True),
+            _rates("FtrxFtr", "FMR", 0.01),
+        ),
+        Rule(
+            "the mated retain scores tighten: their standard deviation falls",
+            "at most 0.095 against 0.110",
+            lambda look: look("R", "std") < look("R", "std", star=True),
+            lambda look: f"{look('R', 'std'):.3f} against {look('R', 'std', star=True):.3f}",
+        ),
+    ],
     "EC": [
         Rule(
             "seen images are forgotten: forget-train TMR at 0.0001 of at most 0.01",
@@ -169,3 +183,9 @@ YOUNG: dict[str, dict[str, str]] = {
     "EC": {"EC": _TENTH},
 }
 """the trials of why-young.yaml"""
+_EIGHT, _FOUR, _TWO = ("8 people of 8 photographs in a batch", "16 of 4", "32 of 2")
+BATCHES: dict[str, dict[str, str]] = {
+    "HD": {"HD": _EIGHT, "HD-4": _FOUR, "HD-2": _TWO},
+    "PD": {"PD": _EIGHT, "PD-4": _FOUR, "PD-2": _TWO},
+}
+"""The trials of why-batch.yaml. The rules of PD were added for them, before they were run."""

@@ -1,11 +1,11 @@
-"""The trials of `trials.yaml`, `why.yaml` and `why-young.yaml` by the rules of `rules.py`."""
+"""The trials of `trials.yaml`, `why.yaml`, `why-young.yaml` and `why-batch.yaml` by the rules of `rules.py`."""
 
 import csv
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from fidelity.rules import DIFFERENT, READINGS, RULES, YOUNG, Look
+from fidelity.rules import BATCHES, DIFFERENT, READINGS, RULES, YOUNG, Look
 
 ORIGINAL = "original"
 ROWS = (
@@ -61,7 +61,14 @@ YOUNGER = Page(
     WHY.rows,
     scale=WHY.scale,
 )
-PAGES = {"trials": TRIALS, "why": WHY, "why-young": YOUNGER}
+BATCH = Page(
+    "Made by `python benchmarks/fidelity why-batch` from a run of benchmarks/fidelity/why-batch.yaml: as why.yaml, "
+    f"with fewer photographs of each person in a forget batch of 64. {RULED.format(' and of its text')}",
+    BATCHES,
+    WHY.rows,
+    scale=WHY.scale,
+)
+PAGES = {"trials": TRIALS, "why": WHY, "why-young": YOUNGER, "why-batch": BATCH}
 """by the name of the recipe"""
 
 
