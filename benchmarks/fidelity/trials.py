@@ -1,11 +1,11 @@
-"""The trials of `trials.yaml`, `why.yaml`, `why-young.yaml` and `why-batch.yaml` by the rules of `rules.py`."""
+"""The trials of `trials.yaml` and of the recipes that ask why, by the rules of `rules.py`."""
 
 import csv
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from fidelity.rules import BATCHES, DIFFERENT, READINGS, RULES, YOUNG, Look
+from fidelity.rules import BATCHES, BESIDE, DIFFERENT, FRAMES, FRAMES_OF_A_VIT, READINGS, RULES, YOUNG, Look
 
 ORIGINAL = "original"
 ROWS = (
@@ -34,7 +34,9 @@ class Page:
     scale: str = "S1"
 
     def variants(self) -> list[str]:
-        return [ORIGINAL, *(variant for readings in self.readings.values() for variant in readings)]
+        judged = [variant for readings in self.readings.values() for variant in readings]
+        beside = [BESIDE[variant] for variant in judged if variant in BESIDE]
+        return [ORIGINAL, *judged, *beside]
 
 
 RULED = (
@@ -68,7 +70,28 @@ BATCH = Page(
     WHY.rows,
     scale=WHY.scale,
 )
-PAGES = {"trials": TRIALS, "why": WHY, "why-young": YOUNGER, "why-batch": BATCH}
+FRAME = Page(
+    "Made by `python benchmarks/fidelity why-frame` from a run of benchmarks/fidelity/why-frame.yaml: as why.yaml, OF "
+    f"beside HD. {RULED.format(' and V')}",
+    FRAMES,
+    WHY.rows,
+    scale=WHY.scale,
+)
+VIT = Page(
+    "Made by `python benchmarks/fidelity why-vit` from a run of benchmarks/fidelity/why-vit.yaml: as why-frame.yaml, "
+    f"on `vit-quick`. {RULED.format(' and V')}",
+    FRAMES_OF_A_VIT,
+    WHY.rows,
+    scale=WHY.scale,
+)
+PAGES = {
+    "trials": TRIALS,
+    "why": WHY,
+    "why-young": YOUNGER,
+    "why-batch": BATCH,
+    "why-frame": FRAME,
+    "why-vit": VIT,
+}
 """by the name of the recipe"""
 
 
@@ -102,8 +125,10 @@ class Results:
         return self._values[variant, group, metric, "" if point is None else str(point)]
 
     def look(self, variant: str) -> Look:
-        def look(group: str, metric: str, point: float | None = None, *, star: bool = False) -> float:
-            return self.value(ORIGINAL if star else variant, group, metric, point)
+        def look(
+            group: str, metric: str, point: float | None = None, *, star: bool = False, beside: bool = False
+        ) -> float:
+            return self.value(ORIGINAL if star else BESIDE[variant] if beside else variant, group, metric, point)
 
         return look
 

@@ -8,6 +8,7 @@ import pytest
 from damnatio.partitions import Partitions, counts, draw
 from damnatio.recipe.files import load
 from damnatio.recipe.schema import PartitionSettings
+from damnatio.reporting.paper import facts
 from damnatio.support.tables import Table
 from fidelity import table_two, trials
 from fidelity.rules import RULES
@@ -17,6 +18,8 @@ PAPER = {
     "NG+": {("Ftr-Ftr", "W1"): 0.968, ("Ftr-Ftr", "TMR"): 0.999, ("R", "TMR"): 1.0},
     "CURE": {("RxR", "deformation"): 0.943, ("R", "TPIR"): 0.594, ("R", "TMR"): 0.996},
     "HD": {("FtrxFtr", "FMR"): 0.028, ("R", "std"): 0.095, ("R", "deformation"): 0.014},
+    "PD": {("FtrxFtr", "FMR"): 0.104, ("R", "std"): 0.095},
+    "OF": {("Ftr-Ftr", "TMR"): 0.000, ("R", "TMR"): 1.0, ("R", "TPIR"): 0.933},  # ViT-S
     "EC": {("Ftr-Ftr", "TMR"): 0.001, ("Fev-Fev", "TMR"): 0.548, ("R", "deformation"): 0.015},
 }
 STAR = {
@@ -29,12 +32,13 @@ STAR = {
     ("FtrxFtr", "FMR"): 0.010,
 }
 """of f*, at S1 and the operating points of the rules"""
+HD_OF_VIT_S = {("R", "TPIR"): 0.906}
 
 
 @pytest.mark.parametrize("method", RULES)
 def test_the_paper_itself_keeps_the_rules(method: str) -> None:
-    def look(group: str, metric: str, point: float | None = None, *, star: bool = False) -> float:
-        return (STAR if star else PAPER[method])[group, metric]
+    def look(group: str, metric: str, point: float | None = None, *, star: bool = False, beside: bool = False) -> float:
+        return (STAR if star else HD_OF_VIT_S if beside else PAPER[method])[group, metric]
 
     assert [rule.text for rule in RULES[method] if not rule.holds(look)] == []
 
@@ -44,10 +48,27 @@ def test_f_star_does_not_keep_them_all(method: str) -> None:
     """So a method that does nothing is not taken for the paper's."""
     nothing = {("RxR", "deformation"): 0.0, ("R", "deformation"): 0.0, **STAR}
 
-    def look(group: str, metric: str, point: float | None = None, *, star: bool = False) -> float:
+    def look(group: str, metric: str, point: float | None = None, *, star: bool = False, beside: bool = False) -> float:
         return nothing[group, metric]
 
     assert not all(rule.holds(look) for rule in RULES[method])
+
+
+@pytest.mark.parametrize(
+    ("backbone", "kept"), [("iresnet34", [True, False, False, False]), ("vit-s", [True] * 4), ("vit-b", [True] * 4)]
+)
+def test_the_rules_of_of_tell_the_papers_networks_apart(backbone: str, kept: list[bool]) -> None:
+    """By Table V, where all operating points are 0.0001."""
+    cells = {
+        (row["method"], row["group"], row["metric"]): float(row["value"])
+        for row in facts.numbers()
+        if (row["place"], row["backbone"]) == ("Table V", backbone) and row["value"]
+    }
+
+    def look(group: str, metric: str, point: float | None = None, *, star: bool = False, beside: bool = False) -> float:
+        return cells["original" if star else "HD" if beside else "OF", group, metric]
+
+    assert [rule.holds(look) for rule in RULES["OF"]] == kept
 
 
 @pytest.mark.parametrize("family", table_two.FAMILIES)
