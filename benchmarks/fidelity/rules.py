@@ -228,5 +228,5 @@ FRAMES_OF_A_VIT: dict[str, dict[str, str]] = {
         "OF-adamw-20": "20 epochs, AdamW at a tenth of it",
     }
 }
-"""The trials of why-vit.yaml. The rules of OF are what the paper's ViTs show and its iResNet-34 does not, but the first,
-which all show. They were added for these two before a trial of either was run."""
+"""The trials of why-vit.yaml. The rules of OF are what the paper's ViTs show and its iResNet-34 does not, but for the
+first, which all show. They were added for these two before a trial of either was run."""
