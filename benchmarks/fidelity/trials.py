@@ -41,45 +41,46 @@ class Page:
 
 RULED = (
     "The rules (`benchmarks/fidelity/rules.py`) were written before the trials. The cells of the paper are those of "
-    "its Tables III and IV{} at S1.\n"
+    "its {} at S1.\n"
 )
 TRIALS = Page(
     "Made by `python benchmarks/fidelity trials` from a run of benchmarks/fidelity/trials.yaml: f* and schedule of "
-    f"rendered.yaml, ten forget identities. {RULED.format('')}",
+    f"rendered.yaml, ten forget identities. {RULED.format('Tables III and IV')}",
     READINGS,
     ROWS,
 )
 WHY = Page(
     "Made by `python benchmarks/fidelity why` from a run of benchmarks/fidelity/why.yaml: a hundredth of the paper's "
-    f"identities, fifty to forget, `iresnet-quick`. {RULED.format(' and of its text')}",
+    f"identities, fifty to forget, `iresnet-quick`. {RULED.format('Tables III and IV and of its text')}",
     DIFFERENT,
     (*ROWS, ("R", "std", None)),
     scale="5-percent",
 )
 YOUNGER = Page(
     "Made by `python benchmarks/fidelity why-young` from a run of benchmarks/fidelity/why-young.yaml: as why.yaml, "
-    f"but f* had 3 epochs instead of 12. {RULED.format(' and of its text')}",
+    f"but f* had 3 epochs instead of 12. {RULED.format('Tables III and IV and of its text')}",
     YOUNG,
     WHY.rows,
     scale=WHY.scale,
 )
 BATCH = Page(
     "Made by `python benchmarks/fidelity why-batch` from a run of benchmarks/fidelity/why-batch.yaml: as why.yaml, "
-    f"with fewer photographs of each person in a forget batch of 64. {RULED.format(' and of its text')}",
+    "with fewer photographs of each person in a forget batch of 64. "
+    f"{RULED.format('Tables III and IV and of its text')}",
     BATCHES,
     WHY.rows,
     scale=WHY.scale,
 )
 FRAME = Page(
     "Made by `python benchmarks/fidelity why-frame` from a run of benchmarks/fidelity/why-frame.yaml: as why.yaml, OF "
-    f"beside HD. {RULED.format(' and V')}",
+    f"beside HD. {RULED.format('Table V')}",
     FRAMES,
     WHY.rows,
     scale=WHY.scale,
 )
 VIT = Page(
     "Made by `python benchmarks/fidelity why-vit` from a run of benchmarks/fidelity/why-vit.yaml: as why-frame.yaml, "
-    f"on `vit-quick`. {RULED.format(' and V')}",
+    f"on `vit-quick`. {RULED.format('Table V')}",
     FRAMES_OF_A_VIT,
     WHY.rows,
     scale=WHY.scale,
