@@ -16,7 +16,7 @@ demo: $(READY)  ## the whole experiment on rendered faces: runs/demo/report/inde
 	$(RUN)/damnatio demo
 	@echo
 	@echo "This shows every stage, table and figure, and people who are no longer linked. After two epochs many of the paper's findings"
-	@echo "do not hold yet: \`make reproduce\` tries them at a tenth of the paper's size, in four to five hours."
+	@echo "do not hold: \`make reproduce\` tries them at a tenth of the paper's size, in four to five hours; docs/reproduction.md says what came out."
 	@echo
 	@echo "Next:"
 	@echo "  open runs/demo/report/index.html             every table and figure, on one page"
@@ -91,7 +91,7 @@ reproduce: $(READY)  ## the paper's tables at a tenth of its size, on two cores 
 	$(RUN)/python results/collect.py runs/tenth results/tenth
 
 why: export GLIBC_TUNABLES := $(HUGE)
-why: $(READY)  ## why the tenth differs from the paper: results/fidelity/why.md; under an hour, goes on where it was stopped
+why: $(READY)  ## why the tenth differs from the paper: results/fidelity/why*.md; two to three hours, goes on where it was stopped
 	mkdir -p runs/why runs/why-batch runs/why-frame runs/why-vit
 	! test -d runs/open-question-fractions || cp -aln runs/open-question-fractions/[1-7]-* runs/why/  # what is the same is not made again
 	for name in why why-young; do $(RUN)/damnatio run benchmarks/fidelity/$$name.yaml --on gpus --slots 2 || exit; done
