@@ -93,10 +93,10 @@ reproduce: $(READY)  ## the paper's tables at a tenth of its size, on two cores 
 why: export GLIBC_TUNABLES := $(HUGE)
 why: $(READY)  ## why the tenth differs from the paper: results/fidelity/why*.md; two to three hours, goes on where it was stopped
 	mkdir -p runs/why runs/why-batch runs/why-frame runs/why-vit
-	! test -d runs/open-question-fractions || cp -aln runs/open-question-fractions/[1-7]-* runs/why/  # what is the same is not made again
+	cp -aln runs/open-question-fractions/[1-7]-* runs/why/ 2> /dev/null || true  # what is the same is not made again; what is not copied is
 	for name in why why-young; do $(RUN)/damnatio run benchmarks/fidelity/$$name.yaml --on gpus --slots 2 || exit; done
-	for name in why-batch why-frame; do cp -aln runs/why/[1-7]-* runs/$$name/; done
-	cp -aln runs/why/[1-3]-* runs/why-vit/
+	for name in why-batch why-frame; do cp -aln runs/why/[1-7]-* runs/$$name/ 2> /dev/null || true; done
+	cp -aln runs/why/[1-3]-* runs/why-vit/ 2> /dev/null || true
 	for name in why-batch why-frame why-vit; do $(RUN)/damnatio run benchmarks/fidelity/$$name.yaml --on gpus --slots 2 || exit; done
 	$(RUN)/python benchmarks/fidelity why why-young why-batch why-frame why-vit
 
