@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from damnatio.models.gate import Gate, Gated, ungated
 from damnatio.models.importing import import_model
 from damnatio.models.store import load_backbone
 from damnatio.recipe.files import model_settings
+from damnatio.support.errors import DamnatioError
 from tests.erasure.world import SIZE, pattern, photograph, write_model, write_people, write_person
 
 pytestmark = pytest.mark.cli
@@ -237,6 +239,19 @@ def test_a_call_that_was_killed_leaves_its_working_folder_and_goes_on(
     assert [path.name for path in out.iterdir()] == ["work"]
     assert erased(model, people, "--out", out) == 0
     assert not (out / "work").exists()
+
+
+@pytest.mark.parametrize("fault", [DamnatioError("cannot"), RuntimeError("a defect")])
+def test_a_call_that_fails_leaves_nothing(
+    tmp_path: Path, model: Path, people: Path, fault: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: object) -> None:
+        raise fault
+
+    monkeypatch.setattr("damnatio.erasure.gated.verify", failing)
+    with suppress(RuntimeError):
+        assert erased(model, people, "--out", tmp_path / "out") == 2
+    assert not (tmp_path / "out").exists()
 
 
 def test_equal_names_in_two_sources_are_two_people(tmp_path: Path, model: Path) -> None:
