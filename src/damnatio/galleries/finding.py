@@ -51,7 +51,7 @@ def find(store: "Store", sought: Sought) -> Found:
     walk(store, finder, title="search")
     items = finder.items
     _add(items, store.attached(list(items)))
-    _add(items, _orphans(store, sought))
+    _add(items, _orphans(store, sought, finder.notes))
     return Found(list(items.values()), list(finder.notes), finder.vectors, finder.compared)
 
 
@@ -240,31 +240,33 @@ def _seen(store: "Store", place: Place, block: Block, sought: Sought, notes: dic
             notes[f"{place.name}: photographs were compared by name only, since no model looked at them."] = None
             return seen
         for row, id in enumerate(block.ids):
-            score, alike_row, like, faces = _looked_at(store, Key(place.name, id), sought)
+            score, alike_row, like, faces = _looked_at(store, Key(place.name, id), sought, notes)
             seen.scores[row], seen.alike[row], seen.like[row] = score, alike_row, like
             if faces > 1:
                 seen.group.add(row)
     return seen
 
 
-def _looked_at(store: "Store", key: Key, sought: Sought) -> tuple[float, bool, str, int]:
+def _looked_at(store: "Store", key: Key, sought: Sought, notes: dict[str, None]) -> tuple[float, bool, str, int]:
     """The score of the face that resembles the person most, whether it is alike, to what, and how many faces."""
     content = store.photograph(key)
     faces = sought.faces(content) if content is not None and sought.faces is not None else ()
-    if not len(faces):
+    if isinstance(faces, str):
+        notes[f"Not looked at: {key.place}/{key.id} ({faces})."] = None
+    if isinstance(faces, str) or not len(faces):
         return float("nan"), False, "", 0
     scores, alike, like = compared_with(np.asarray(faces), sought)
     best = int(np.lexsort((scores, alike))[-1])
     return float(scores[best]), bool(alike[best]), like[best], len(faces)
 
 
-def _orphans(store: "Store", sought: Sought) -> Iterable[Item]:
+def _orphans(store: "Store", sought: Sought, notes: dict[str, None]) -> Iterable[Item]:
     """Orphans that show the person, or that nobody can look at."""
     for item in store.orphans():
         if sought.templates is None or sought.faces is None:
             yield item
             continue
-        score, alike, like, faces = _looked_at(store, item.key, sought)
+        score, alike, like, faces = _looked_at(store, item.key, sought, notes)
         if np.isnan(score) or alike:
             seen = {"score": None if np.isnan(score) else score, "flags": (*item.flags, *([GROUP] * (faces > 1)))}
             yield item.model_copy(update={**seen, "like": like})

@@ -150,8 +150,9 @@ class Sought:
     """what each template is"""
     besides: Sequence[str] = ()
     """names of other people: their rows are no candidates"""
-    faces: Callable[[bytes], Units] | None = None
-    """unit vectors under f* of the faces in an encoded photograph; None: photographs are found by name only"""
+    faces: Callable[[bytes], Units | str] | None = None
+    """unit vectors under f* of the faces in an encoded photograph, or why it cannot be read; None: photographs are
+    found by name only"""
 
 
 @dataclass(frozen=True)
