@@ -143,8 +143,9 @@ class Sought:
     """unit vectors under f*"""
     threshold: float = 1.0
     """the lowest cosine at which a row is a candidate"""
-    faces: Callable[[bytes], Units] | None = None
-    """unit vectors under f* of the faces in an encoded photograph; None: photographs are found by name only"""
+    faces: Callable[[bytes], Units | str] | None = None
+    """unit vectors under f* of the faces in an encoded photograph, or why it cannot be read; None: photographs are
+    found by name only"""
 
 
 @dataclass(frozen=True)
