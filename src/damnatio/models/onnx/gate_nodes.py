@@ -2,8 +2,8 @@
 
 The graph keeps its inputs, its outputs and its version of the operators. The value that was the embedding gets a name
 of the gate, and the last node of the gate makes the output. A second output, as a rule the length of the raw vector,
-stays as it is: a gate keeps the length. All names of the gate begin with `damnatio.gate.`, and its record is text in the
-metadata of the file. So a reader finds the gate, takes it off, and has the old graph again.
+stays as it is: a gate keeps the length. All names of the gate begin with `damnatio.gate.`, and its record is text in
+the metadata of the file. So a reader finds the gate, takes it off, and has the old graph again.
 
 The nodes are plain arithmetic, which every runtime has. The last one selects, row by row, the altered vector or the raw
 one: a sum with a factor of zero would not keep every bit. Files of earlier versions have the scatter in the branch of
