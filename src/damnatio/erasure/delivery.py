@@ -16,7 +16,6 @@ from damnatio.erasure.page import write_page
 from damnatio.erasure.record import JSON, PAGE, File, Record
 from damnatio.erasure.request import Request
 from damnatio.recipe.schema import Recipe
-from damnatio.support.errors import DamnatioError
 from damnatio.support.files import digest_of, write_atomically
 from damnatio.workspace import Workspace
 
@@ -43,7 +42,7 @@ def working(request: Request, say: Callable[[str], None]) -> "Iterator[Delivery]
     with Workspace(request.work, say=say, alone=True) as workspace:
         try:
             yield Delivery(request, workspace)
-        except DamnatioError:
+        except Exception:
             if not request.keep_work:
                 shutil.rmtree(workspace.folder, ignore_errors=True)
                 with suppress(OSError):

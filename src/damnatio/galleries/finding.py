@@ -50,7 +50,7 @@ def find(store: "Store", sought: Sought) -> Found:
     walk(store, finder, title="search")
     items = finder.items
     _add(items, store.attached(list(items)))
-    _add(items, _orphans(store, sought))
+    _add(items, _orphans(store, sought, finder.notes))
     return Found(list(items.values()), list(finder.notes))
 
 
@@ -124,26 +124,31 @@ def _scores(
             notes[f"{place.name}: photographs were compared by name only, since no model looked at them."] = None
             return scores, group
         for row, id in enumerate(block.ids):
-            score, faces = _looked_at(store, Key(place.name, id), sought.faces, templates)
+            score, faces = _looked_at(store, Key(place.name, id), sought.faces, templates, notes)
             scores[row] = score
             if faces > 1:
                 group.add(row)
     return scores, group
 
 
-def _looked_at(store: "Store", key: Key, look: Callable[[bytes], Units], templates: Units) -> tuple[float, int]:
+def _looked_at(
+    store: "Store", key: Key, look: Callable[[bytes], Units | str], templates: Units, notes: dict[str, None]
+) -> tuple[float, int]:
     content = store.photograph(key)
     faces = look(content) if content is not None else np.empty((0, templates.shape[1]), np.float32)
+    if isinstance(faces, str):
+        notes[f"Not looked at: {key.place}/{key.id} ({faces})."] = None
+        return float("nan"), 0
     return (float((faces @ templates.T).max()), len(faces)) if len(faces) else (float("nan"), 0)
 
 
-def _orphans(store: "Store", sought: Sought) -> Iterable[Item]:
+def _orphans(store: "Store", sought: Sought, notes: dict[str, None]) -> Iterable[Item]:
     """Orphans that show the person, or that nobody can look at."""
     for item in store.orphans():
         if sought.templates is None or sought.faces is None:
             yield item
             continue
-        score, faces = _looked_at(store, item.key, sought.faces, sought.templates)
+        score, faces = _looked_at(store, item.key, sought.faces, sought.templates, notes)
         if np.isnan(score) or score >= sought.threshold:
             seen = {"score": None if np.isnan(score) else score, "flags": (*item.flags, *([GROUP] * (faces > 1)))}
             yield item.model_copy(update=seen)

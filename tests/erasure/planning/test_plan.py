@@ -97,6 +97,21 @@ def test_a_gallery_of_another_model_is_compared_by_name_only(world: World) -> No
     assert plan.enrolled[0].store == 0
 
 
+def test_photographs_that_cannot_be_looked_at_are_named(world: World) -> None:
+    photos, out, said = world.root / "photos", world.root / "again", list[str]()
+    photos.mkdir()
+    for name in ("a.heic", "b.mp4"):
+        (photos / name).write_bytes(b"x")
+    case = Case("5", key=world.key, photos=[photos])
+    erase(world.model, world.people, out=out, gallery=world.gallery, case=case, say=said.append)
+    store = read_plan(out / "plan.json", signing_key(world.key)).stores[1]
+    assert "Not looked at: photographs/a.heic (not an image of a known format)." in store.notes
+    assert any("b.mp4" in words for words in store.unreached)
+    for name in ("a.heic", "b.mp4"):
+        assert any(name in line for line in said)
+        assert name in (out / "plan.html").read_text()
+
+
 def test_an_id_that_several_rows_have_is_to_be_decided(world: World) -> None:
     """A delete by id takes all its rows, also the one that does not show the person."""
     faiss = pytest.importorskip("faiss")

@@ -8,7 +8,7 @@ from damnatio.erasure.wording import FLAGS, HOW, megabytes, templates, unreached
 from damnatio.support.files import write_atomically
 
 LISTED = 40
-"""items that a terminal shows; the page and plan.json have all"""
+"""items, and notes, that a terminal shows; the page and plan.json have all"""
 
 
 def lines_of(plan: Plan, path: Path) -> list[str]:
@@ -33,7 +33,10 @@ def lines_of(plan: Plan, path: Path) -> list[str]:
                 f"    will run: {indented(step.command)}{f'; locks {step.locks}' if step.locks else ''}{needs}"
             )
         found += [f"    cannot reach: {words}" for words in store.unreached]
-        found += [f"    note: {words}" for words in store.notes]
+        found += [f"    will remain: {one.words}" for one in store.remains]
+        found += [f"    note: {words}" for words in store.notes[:LISTED]]
+        if len(store.notes) > LISTED:
+            found.append(f"    and {len(store.notes) - LISTED} more notes: see the page")
     found += [f"  remains: {left.path}: {left.what}" for left in plan.leftovers]
     found += [f"  enrolled again: {line}" for line in map(enrolled_line, plan.enrolled)]
     found.append(f"To carry it out: {command(plan, path)}")

@@ -31,18 +31,16 @@ class Looked:
     photographs: int = 0
     unfit: int = 0
     """not square: they show more than one aligned face, or it is not aligned"""
-    unreadable: int = 0
 
-    def __call__(self, content: bytes) -> Units:
-        """The unit vector of an aligned face, [1, d]; [0, d] if the photograph is none."""
+    def __call__(self, content: bytes) -> Units | str:
+        """The unit vector of an aligned face, [1, d]; [0, d] if the photograph is none; or why it cannot be read."""
         self.photographs += 1
         card = self.embedder.card
         nobody = np.empty((0, card.dim), np.float32)
         try:
             image = decode(content)
-        except UnreadableError:
-            self.unreadable += 1
-            return nobody
+        except UnreadableError as error:
+            return str(error)
         if image.shape[0] != image.shape[1]:
             self.unfit += 1
             return nobody
@@ -57,8 +55,6 @@ class Looked:
                 f"{self.unfit} of {self.photographs} photographs are no aligned faces (not square): they were compared "
                 "by name only. Look at them yourself."
             )
-        if self.unreadable:
-            found.append(f"{self.unreadable} of {self.photographs} photographs could not be read as images.")
         return found
 
 
