@@ -150,6 +150,10 @@ class Plan(Frozen):
     verdict: str
     """on the model: the sentence of erasure.json"""
     model: File
+    source: str
+    """where the model before lies"""
+    settings: list[str]
+    """with which it is read"""
     files: list[File]
     rates: list[Rate]
     enrolled: list[EnrolledAgain]
