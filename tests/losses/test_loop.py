@@ -1,10 +1,12 @@
 """A training loop of a researcher's own: plain torch, no recipe."""
 
 import copy
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
@@ -42,7 +44,7 @@ def test_people_are_forgotten_and_others_kept(kind: str) -> None:
     forget_set = damnatio.data.Numbered(TensorDataset(x[seen], torch.from_numpy(people[seen])))
     retain = DataLoader(TensorDataset(x[kept], labels), batch_size=48, shuffle=True, drop_last=True)
     sampler = damnatio.IdentityBalanced(people[seen], people=4, images=6, batches=len(retain))
-    forget = DataLoader(forget_set, batch_sampler=sampler)  # type: ignore[arg-type]
+    forget: Any = DataLoader(forget_set, batch_sampler=sampler)  # type: ignore[arg-type]
     targets = damnatio.frames.greedy(len(seen), away_from=head.weight)
     forget_loss: ForgetLoss = losses.OrthonormalFrame(targets) if kind == "OF" else losses.HardDispersion(margin=0.35)
     network, classes = copy.deepcopy(original).train(), copy.deepcopy(head)
@@ -57,7 +59,7 @@ def test_people_are_forgotten_and_others_kept(kind: str) -> None:
             loss.backward()
             optimiser.step()
 
-    def mated(f: nn.Module, rows: np.ndarray) -> float:  # type: ignore[type-arg]
+    def mated(f: nn.Module, rows: NDArray[np.int64]) -> float:
         with torch.no_grad():
             units = F.normalize(f(x[rows]))
         same = torch.from_numpy(people[rows])[:, None] == torch.from_numpy(people[rows])[None]

@@ -54,6 +54,7 @@ def test_the_fixed_point_is_the_antipode_of_the_centroid() -> None:
     method, head = method_named("CP", batch, centroid="epoch")
     assert isinstance(method, CP)
     method.begin_epoch(0, Context(method.forget, head, 0, lambda: batch.unit, lambda: batch.unit))
+    assert method.loss.centroids is not None
     opposite = -method.loss.centroids[0].expand(4, -1).clone().requires_grad_()
     there = ForgetBatch(opposite, None, batch.images, batch.identities)
     loss = method.forget_loss(there, head)

@@ -23,6 +23,7 @@ def prepared(batch: ForgetBatch) -> tuple[OF, Head]:
 def test_it_is_the_scaled_mean_distance_to_each_images_own_target() -> None:
     batch = batch_of([3, 2], dim=16, seed=2)
     method, head = prepared(batch)
+    assert method.loss.targets is not None
     naive = [1 - float(batch.unit[i] @ method.loss.targets[i]) for i in range(5)]
     assert float(method.forget_loss(batch, head)) == pytest.approx(100 * sum(naive) / 5, abs=1e-9)
 

@@ -23,6 +23,7 @@ class CP(Method):
     reference = "the paper, III-C"
     kind = "proposed"
     pairs = True
+    loss: losses.CentroidPush
 
     def make_loss(self, settings: Any, forget: ForgetSet, dim: int) -> losses.CentroidPush:
         count = int(forget.identities.max()) + 1

@@ -33,6 +33,7 @@ class CURE(Method):
     kind = "generic"
     reconstruction = True
     frozen_model = True
+    loss: losses.Cure
 
     def make_loss(self, settings: Any, forget: ForgetSet, dim: int) -> losses.Cure:
         return losses.Cure(
