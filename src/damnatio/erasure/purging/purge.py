@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from damnatio.erasure.planning.choosing import Decisions, decide
 from damnatio.erasure.planning.plan import Plan, PlannedStore, read_plan
 from damnatio.erasure.planning.showing import indented
+from damnatio.erasure.planning.templates import remove_templates
 from damnatio.erasure.proving.keys import public_holder_key, signing_key, usual_place
 from damnatio.erasure.proving.pages import is_missing, write_pages
 from damnatio.erasure.proving.signing import RECORD, sign_record
@@ -272,12 +273,14 @@ def _after(work: _Purge, one: PlannedStore) -> None:
     counted, picked, sampled = Counted(keys), Picked(before), Sampled(keys, CONTROLS)
     walk(store, counted, picked, sampled)
     scan = _scan(store, work.needles(one.number), keys, sampled.vectors)
-    searches = compare_searches(store, before, picked.vectors, keys)
+    searches, remains = compare_searches(store, before, picked.vectors, keys), store.remains()
     work.journal.write(
         "after", one.number, census=counted.censuses()[0].model_dump(), scan=scan.model_dump(mode="json"),
-        searches=searches.model_dump(),
+        searches=searches.model_dump(), remains=[remain.model_dump() for remain in remains],
     )  # fmt: skip
     work.say(f"  scan: {scan.verdict}" + "".join(f"\n    {where}" for each in scan.classes for where in each.where))
+    for remain in remains:
+        work.say(f"  remains: {remain.words}")
 
 
 def _scan(store: Store, needles: Needles, keys: Sequence[Key], staying: Mapping[Key, Vectors]) -> Scan:
@@ -299,6 +302,7 @@ def _finish(work: _Purge, words: Words, key: "Ed25519PrivateKey") -> Purged:
             work.journal.write("fingerprints")
     statement = sign_record(work.plan, work.journal, words.plan, key, words.key or usual_place())
     work.forget()
+    remove_templates(work.folder)
     for page in write_pages(path, work.folder):
         work.say(f"Page: {page}")
     work.say(f"Record: {path}")
