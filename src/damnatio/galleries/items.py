@@ -101,6 +101,18 @@ class Step:
     """where they are needed"""
 
 
+class Remain(Frozen):
+    """What keeps bytes of deleted rows where no purge reaches, until when, and what an administrator runs to end it."""
+
+    what: str
+    until: str
+    command: str
+
+    @property
+    def words(self) -> str:
+        return f"{self.what} Until {self.until}. An administrator runs: {self.command}."
+
+
 @dataclass(frozen=True)
 class FileClass:
     """Files that are written alike, and so are scanned and controlled together: the table, the log, the index."""

@@ -1,11 +1,13 @@
 """What Postgres knows of its tables: columns, keys, files, and what a user may do."""
 
-from functools import cached_property
+from collections.abc import Callable
+from typing import Any
 
-from damnatio.galleries.postgres_log import Run
 from damnatio.galleries.sql_tables import Link, column, quoted
 from damnatio.support.errors import DamnatioError
 
+Run = Callable[..., list[tuple[Any, ...]]]
+"""runs one statement outside of a transaction, and returns its rows"""
 KINDS = "('r', 'p')"
 """tables, and tables in parts"""
 OWN = "n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname NOT LIKE 'pg_toast%'"
@@ -17,10 +19,6 @@ class Catalog:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._types: dict[str, dict[str, str]] = {}
-
-    @cached_property
-    def is_superuser(self) -> bool:
-        return bool(self._run("SELECT rolsuper FROM pg_roles WHERE rolname = current_user") == [(True,)])
 
     def columns(self, asked: str) -> dict[str, list[str]]:
         """The columns of all tables. A table outside of the search path is named with its schema, and so is the table
@@ -81,48 +79,14 @@ class Catalog:
         )
         return rows == [(True,)]
 
-    def may_compress(self, table: str, name: str) -> bool:
-        rows = self._run(
-            f"SELECT attstorage IN ('x', 'm') FROM pg_attribute WHERE attrelid = {self.number(table)} "
-            f"AND attname = '{name.replace(chr(39), chr(39) * 2)}'"
-        )
-        return rows == [(True,)]
-
-    # --- relations with files ----------------------------------------------------------------------------------------
-
-    def parts(self, table: str) -> list[int]:
-        """The numbers of a table, its indexes, its table of long values, and the same of its parts."""
-        number = self.number(table)
-        rows = self._run(
-            f"WITH leaves AS (SELECT {number}::oid AS oid UNION SELECT relid::oid FROM pg_partition_tree({number})), "
-            "heaps AS (SELECT oid FROM leaves UNION SELECT c.reltoastrelid FROM pg_class c JOIN leaves USING (oid)) "
-            "SELECT oid FROM heaps WHERE oid <> 0 UNION "
-            "SELECT i.indexrelid FROM pg_index i JOIN heaps ON heaps.oid = i.indrelid ORDER BY 1"
-        )
-        return [int(found) for (found,) in rows]
-
-    def indexes(self, table: str, vector: str) -> list[int]:
-        """The numbers of the indexes over the vectors: those of the column, and those of expressions."""
-        if not vector:
-            return []
-        number = self.number(table)
-        rows = self._run(
-            f"WITH leaves AS (SELECT {number}::oid AS oid UNION SELECT relid::oid FROM pg_partition_tree({number})) "
-            "SELECT i.indexrelid FROM pg_index i JOIN leaves ON leaves.oid = i.indrelid WHERE 0 = ANY (i.indkey) OR "
-            "EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey) AND "
-            f"a.attname = '{vector.replace(chr(39), chr(39) * 2)}')"
-        )
-        return [int(found) for (found,) in rows]
-
     # --- what is allowed ---------------------------------------------------------------------------------------------
 
     def need_allowed(self, shown: str, table: str, write: bool) -> None:
-        """Refuse a user who may not see all rows, or with `write` may not delete and vacuum them."""
+        """Refuse a user who may not see all rows, or with `write` may not delete them."""
         number = self.number(table)
-        ((user, reads, deletes, owns, hides, copies),) = self._run(
+        ((user, reads, deletes, hides, copies),) = self._run(
             f"SELECT current_user, has_table_privilege({number}, 'SELECT'), has_table_privilege({number}, 'DELETE'), "
-            f"pg_has_role(c.relowner, 'USAGE'), row_security_active({number}), pg_is_in_recovery() "
-            f"FROM pg_class c WHERE c.oid = {number}"
+            f"row_security_active({number}), pg_is_in_recovery()"
         )
         if hides:
             raise DamnatioError(
@@ -133,11 +97,22 @@ class Catalog:
             raise DamnatioError(
                 f"The gallery {shown} is a replica, which cannot be written: name the server it follows."
             )
-        if not reads or (write and not (deletes and owns)):
+        if not reads or (write and not deletes):
             raise DamnatioError(
                 f"The gallery {shown}: the user {user} may not {'delete from' if reads else 'read'} `{table}`: connect "
-                "as its owner or as a superuser."
+                "as one who may."
             )
+
+    def may_vacuum(self, table: str) -> bool:
+        """Whether the user owns the table or the database, or has the right that Postgres 17 has for it."""
+        number = self.number(table)
+        maintains = f"has_table_privilege({number}, 'MAINTAIN')"
+        ((owns, version),) = self._run(
+            "SELECT pg_has_role(c.relowner, 'USAGE') OR pg_has_role(d.datdba, 'USAGE'), "
+            f"current_setting('server_version_num')::int FROM pg_class c, pg_database d "
+            f"WHERE c.oid = {number} AND d.datname = current_database()"
+        )
+        return bool(owns or (version >= 170_000 and self._run(f"SELECT {maintains}") == [(True,)]))
 
     def need_unique(self, shown: str, table: str, id: str) -> None:
         rows, ids = self._run(f"SELECT count(*), count(DISTINCT {column(id)}) FROM {quoted(table)}")[0]

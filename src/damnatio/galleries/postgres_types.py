@@ -2,7 +2,7 @@
 
 import re
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,8 +19,6 @@ OTHER = "vectors."
 ARRAYS = {"real[]": ">f4", "double precision[]": ">f8", "numeric[]": ">f8"}
 TEXTS = ("text", "json", "jsonb", "character varying")
 TRIED = 64
-SLACK = 0.1
-"""texts of a person who went may be this much shorter or longer than those that are there"""
 
 
 @dataclass(frozen=True)
@@ -65,20 +63,6 @@ class Type:
         return written_vector(
             vector, "[]" if self.like is None and self.kind == "text" else self.like or b"", self.dtype
         )
-
-    def count(self, expression: str) -> str:
-        """How long a value is: numbers, or bytes of bytes and text."""
-        if self.kind in ("bytes", "text"):
-            return f"octet_length({expression}{'::text' if self.kind == 'text' else ''})"
-        return f"cardinality({expression}{'::real[]' if self.kind in ('vector', 'cast') else ''})"
-
-    def sizes(self, counts: Sequence[int]) -> list[int]:
-        """The bytes of values of these lengths, as Postgres holds them."""
-        if self.kind == "text":
-            return list(range(int(min(counts) * (1 - SLACK)), int(max(counts) * (1 + SLACK)) + 5)) if counts else []
-        head = {"vector": 8, "cast": 8, "array": 24, "bytes": 4}[self.kind]
-        width = 1 if self.kind == "bytes" else np.dtype(self.dtype).itemsize
-        return [head + width * count for count in counts]
 
 
 def type_of(written_as: str, table: Table, shown: str, query: Callable[[str], Iterator[tuple[Any, ...]]]) -> Type:

@@ -21,9 +21,11 @@ class Known:
     people: Sequence[Photographs]
     """the people to forget, by their forget-train images"""
     strangers: Strangers | None
-    """people who are not to be forgotten; None if there are none at hand"""
+    """people who are not to be forgotten, to learn from how strangers' scores lie; None if there are none at hand"""
     dim: int
     seed: int
+    spared: Strangers | None = None
+    """whom the map must not change if it can be helped; None: the strangers above"""
 
 
 class ClosedForm(ABC):

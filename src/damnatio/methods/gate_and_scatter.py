@@ -82,7 +82,7 @@ class GateAndScatter(ClosedForm):
             spare=settings.spare,
         )
         others = len(gate.record.cones) if gate else 0
-        chosen = choose(known.people, known.strangers, statistics, widths, others)
+        chosen = choose(known.people, known.strangers, statistics, widths, others, known.spared)
         members = [each.member for each in chosen if each.member is not None]
         if gate is not None:
             return Hidden(gate.extended(members), chosen, statistics)

@@ -101,13 +101,15 @@ def choose(
     statistics: Statistics,
     settings: WidthSettings,
     others: int = 0,
+    spared: Strangers | None = None,
 ) -> list[Chosen]:
-    """The prototypes and cones of each person; `others` is the number of cones that the gate has already."""
+    """The prototypes and cones of each person; `others` is the number of cones that the gate has already. Without
+    `spared`, the strangers are spared."""
     share = settings.strangers / max(len(people) + others, 1)
     drafts = [_draft(person, strangers, statistics, settings, share) for person in people]
     cones = sum(len(draft.directions) for draft in drafts if draft.kept is not None)
     share = settings.strangers / max(cones + others, 1)
-    return [_decide(draft, strangers, statistics, settings, share) for draft in drafts]
+    return [_decide(draft, strangers, spared or strangers, statistics, settings, share) for draft in drafts]
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,12 @@ def _draft(
 
 
 def _decide(
-    draft: _Draft, strangers: Strangers | None, statistics: Statistics, settings: WidthSettings, share: float
+    draft: _Draft,
+    strangers: Strangers | None,
+    spared: Strangers | None,
+    statistics: Statistics,
+    settings: WidthSettings,
+    share: float,
 ) -> Chosen:
     person, kept = draft.person, draft.kept
     if kept is None:
@@ -156,7 +163,7 @@ def _decide(
         return _expected(draft.own, len(kept), offset + settings.ramp, statistics)
 
     wide = max(cone.offset(statistics.tail, share) for cone in cones)
-    near, same = _nearest(directions.astype(np.float64), draft.own, strangers, statistics)
+    near, same = _nearest(directions.astype(np.float64), draft.own, spared, statistics)
     least = _least(near, draft.own, len(kept), statistics, settings)
     cones = [cone.model_copy(update={"least": least}) for cone in cones]
     offset = max(cone.offset(statistics.tail, share) for cone in cones)

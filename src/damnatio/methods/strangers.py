@@ -5,6 +5,8 @@ card of the model, or from `COSINE`, and a stranger is drawn from a random subsp
 strangers' scores their spread.
 """
 
+import hashlib
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,10 +17,12 @@ from numpy.typing import NDArray
 from damnatio.models.gate import Scatter
 from damnatio.models.statistics import Statistics, Tail
 from damnatio.support.errors import DamnatioError
-from damnatio.support.tables import Codes, groups_of
+from damnatio.support.tables import Codes, codes_of, groups_of
 
 ENOUGH = 50
 """Fewer strangers than this say nothing of the tail of their scores."""
+HALVED = 20
+"""Fewer strangers than this all serve to fit, and nothing can be reported on them."""
 EACH = 5
 """images of each stranger that the statistics use, so that nobody dominates them"""
 MOST = 4_000
@@ -68,6 +72,27 @@ class Strangers:
         people = [self.groups[place] for place in _evenly(len(self), MOST)]
         rows = np.concatenate([group[_evenly(len(group), EACH)] for group in people])
         return self.units[rows], self.codes[rows]
+
+    def only(self, names: Collection[str]) -> "Strangers | None":
+        """Those of these names; None if nobody is left."""
+        kept = np.array([name in names for name in self.names])[self.codes]
+        if not kept.any():
+            return None
+        codes, left = codes_of(np.array(self.names, dtype=object)[self.codes[kept]])
+        return Strangers(self.units[kept], codes, [str(name) for name in left])
+
+
+def parted(everyone: Strangers) -> tuple[Strangers | None, Strangers | None]:
+    """The half of the people to fit on, and the other half to report on. A hash of the name decides, so that neither
+    the photographs nor a seed matter; a name of two sources (`retain/Ann`, `gallery/Ann`) is in one half."""
+    if len(everyone) < HALVED:
+        return everyone, None
+
+    def drawn(name: str) -> bytes:
+        return hashlib.sha256((name.partition("/")[2] or name).encode("utf-8", "surrogatepass")).digest()
+
+    names, half = sorted(everyone.names, key=drawn), len(everyone.names) // 2
+    return everyone.only(names[half:]), everyone.only(names[:half])
 
 
 def statistics_of(strangers: Strangers, source: str) -> Statistics:

@@ -155,6 +155,7 @@ def _store(number: int, store: Store, census: Census, notes: Sequence[str]) -> P
         ],
         unreached=store.unreached(),
         notes=list(notes),
+        remains=store.remains(),
     )
 
 

@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError
 from damnatio.erasure.proving.envelope import Envelope, canonical, signed
 from damnatio.erasure.proving.keys import fingerprint
 from damnatio.erasure.record import File
-from damnatio.galleries.items import Census, Frozen, Item
+from damnatio.galleries.items import Census, Frozen, Item, Remain
 from damnatio.support.errors import DamnatioError
 from damnatio.support.files import need_regular, write_atomically
 
@@ -97,6 +97,8 @@ class PlannedStore(Frozen):
     classes: list[PlannedClass]
     unreached: list[str]
     notes: list[str]
+    remains: list[Remain] = Field(default=[])
+    """what a server will keep of the rows"""
 
 
 class PlannedItem(Frozen):

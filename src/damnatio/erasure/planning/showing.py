@@ -33,6 +33,7 @@ def lines_of(plan: Plan, path: Path) -> list[str]:
                 f"    will run: {indented(step.command)}{f'; locks {step.locks}' if step.locks else ''}{needs}"
             )
         found += [f"    cannot reach: {words}" for words in store.unreached]
+        found += [f"    will remain: {one.words}" for one in store.remains]
         found += [f"    note: {words}" for words in store.notes]
     found += [f"  remains: {left.path}: {left.what}" for left in plan.leftovers]
     found += [f"  enrolled again: {line}" for line in map(enrolled_line, plan.enrolled)]

@@ -13,7 +13,7 @@ from damnatio.erasure.proving import statement as said
 from damnatio.erasure.proving.items import erased_items
 from damnatio.erasure.proving.masking import masked
 from damnatio.erasure.purging.journal import Journal, now
-from damnatio.galleries.items import Census
+from damnatio.galleries.items import Census, Remain
 from damnatio.galleries.scanning.verdicts import ClassScan, Scan, Verdict, worst
 from damnatio.galleries.searching import SearchesCompared
 from damnatio.support.files import digest_of
@@ -81,7 +81,9 @@ def sentence(count: int, stores: list[said.ErasedStore], verdict: Verdict) -> st
         "RESIDUE": f"but fragments of them are still in files of {which}",
     }
     touched = "" if all(store.neighbours.untouched for store in stores) else "; rows of others changed meanwhile"
-    return f"The purge deleted {where}, {ends[verdict]}{touched} ({verdict})."
+    kept = [str(store.number) for store in stores if store.remains]
+    server = f"; what the server of store {' and '.join(kept)} keeps, and until when, is listed" if kept else ""
+    return f"The purge deleted {where}, {ends[verdict]}{touched}{server} ({verdict})."
 
 
 def _store(plan: Plan, one: PlannedStore, journal: Journal) -> said.ErasedStore:
@@ -115,6 +117,10 @@ def _store(plan: Plan, one: PlannedStore, journal: Journal) -> said.ErasedStore:
         ),
         unreached=masked(baseline["unreached"], hidden_names(plan)),
         notes=masked(one.notes, hidden_names(plan)),
+        remains=[
+            Remain(**{name: masked(words, hidden_names(plan)) for name, words in remain.items()})
+            for remain in after.get("remains", [])
+        ],
     )
 
 

@@ -59,6 +59,10 @@ def rescanned(predicate: Predicate, given: Sequence[str], prints: Fingerprints) 
     for store, address in zip(predicate.stores, addresses(predicate.stores, given), strict=True):
         with open_store(address) as opened:
             found = rescan(opened, prints, store.number)
+            if not opened.file_classes():
+                verdicts.append("UNREACHED")
+                words.append(f"store {store.number}: the files of a server are not read; a new plan searches its rows")
+                continue
         verdict = worst([one.verdict for one in found])
         verdicts.append(verdict)
         counts = sum(one.found for one in found), len(prints.stores[store.number])

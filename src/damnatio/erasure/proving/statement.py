@@ -15,7 +15,7 @@ from pydantic import Field
 
 from damnatio.erasure.planning.plan import EnrolledAgain, Rate
 from damnatio.erasure.proving.envelope import STATEMENT, Envelope, read_envelope
-from damnatio.galleries.items import Frozen, How, Kind
+from damnatio.galleries.items import Frozen, How, Kind, Remain
 from damnatio.galleries.scanning.verdicts import Verdict
 from damnatio.galleries.searching import SearchesCompared
 from damnatio.support.errors import DamnatioError
@@ -111,6 +111,8 @@ class ErasedStore(Frozen):
     neighbours: Neighbours
     unreached: list[str]
     notes: list[str]
+    remains: list[Remain] = Field(default=[])
+    """what its server keeps of the rows, until when, and what ends it"""
 
 
 class Signer(Frozen):

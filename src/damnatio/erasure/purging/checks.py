@@ -15,15 +15,19 @@ from damnatio.support.files import digest_of
 
 
 def addresses(stores: Sequence[tuple[str, str]], given: Sequence[str]) -> list[Address]:
-    """Where the stores (kind and address) are. An address of a plan holds no password: `given` ones may add it."""
-    known = {address.shown: address for address in map(parse, given)}
+    """Where the stores (kind and address) are. An address of a plan holds no password: `given` ones may
+    add it, or name another user, such as one who may delete."""
     shown = [address for _, address in stores]
-    if unknown := next((one for one in known if one not in shown), None):
-        raise DamnatioError(f"--gallery {unknown} is no store of the plan: it has {', '.join(shown)}.")
+    places = [parse(one).place for one in shown]
+    known: dict[str, Address] = {}
+    for address in map(parse, given):
+        if address.place not in places:
+            raise DamnatioError(f"--gallery {address.shown} is no store of the plan: it has {', '.join(shown)}.")
+        known[address.place] = address
     found = []
-    for one in shown:
-        if one in known:
-            found.append(known[one])
+    for one, place in zip(shown, places, strict=True):
+        if place in known:
+            found.append(known[place])
         elif HIDDEN in one:
             raise DamnatioError(f"The store {one} needs its password: give its whole address with --gallery.")
         else:

@@ -272,12 +272,14 @@ def _after(work: _Purge, one: PlannedStore) -> None:
     counted, picked, sampled = Counted(keys), Picked(before), Sampled(keys, CONTROLS)
     walk(store, counted, picked, sampled)
     scan = _scan(store, work.needles(one.number), keys, sampled.vectors)
-    searches = compare_searches(store, before, picked.vectors, keys)
+    searches, remains = compare_searches(store, before, picked.vectors, keys), store.remains()
     work.journal.write(
         "after", one.number, census=counted.censuses()[0].model_dump(), scan=scan.model_dump(mode="json"),
-        searches=searches.model_dump(),
+        searches=searches.model_dump(), remains=[remain.model_dump() for remain in remains],
     )  # fmt: skip
     work.say(f"  scan: {scan.verdict}" + "".join(f"\n    {where}" for each in scan.classes for where in each.where))
+    for remain in remains:
+        work.say(f"  remains: {remain.words}")
 
 
 def _scan(store: Store, needles: Needles, keys: Sequence[Key], staying: Mapping[Key, Vectors]) -> Scan:
