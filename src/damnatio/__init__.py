@@ -77,6 +77,7 @@ def erase(
     keep_work: bool = False,
     freeze: str = "",
     resize: bool = False,
+    accept_unmeasured: bool = False,
     overrides: Sequence[str] = (),
     say: Say | None = None,
 ) -> "Erased":
@@ -84,7 +85,8 @@ def erase(
 
     The arguments are those of `damnatio erase MODEL PEOPLE RETAIN`; `gallery` is one address or several, and a `case`
     (`damnatio.erasure.request.Case`) also writes a plan of what to delete from them. `complete` of the result says
-    whether everybody asked for was forgotten.
+    whether everybody asked for was measured to be forgotten, and the share of strangers touched is known; `exit_code`
+    of its record is that of the command.
     """
     from damnatio.erasure.erase import erase as carry_out
     from damnatio.erasure.request import Request
@@ -106,6 +108,7 @@ def erase(
         keep_work=keep_work,
         freeze=freeze,
         resize=resize,
+        accept_unmeasured=accept_unmeasured,
         overrides=overrides,
     )
     return carry_out(request, say or _silent)

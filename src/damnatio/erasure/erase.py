@@ -6,9 +6,10 @@ from pathlib import Path
 
 from damnatio.erasure.record import Line, Record
 from damnatio.erasure.request import GATE_AND_SCATTER, Request, check, need_free
-from damnatio.erasure.verdict import Judged, on_person, on_strangers, still_holds
+from damnatio.erasure.verdict import HOLDS, Judged, OnModel, on_model, on_person, on_strangers, still_holds
 from damnatio.models.gate import Gate, ungated
 from damnatio.models.importing import import_model
+from damnatio.models.statistics import Touched
 from damnatio.recipe.files import model_settings
 from damnatio.recipe.schema import Recipe
 
@@ -78,20 +79,27 @@ class HiddenPeople:
     """Whom a model hides, in the order of their pseudonyms."""
 
     people: list[HiddenPerson]
-    verdict: OnModel
+    verdict: OnModel | None
+    """None: the model hides nobody"""
     strangers: str
     """the share of strangers touched, as a sentence"""
+    holds: str = HOLDS["GS"]
 
 
-def hidden(model: Path, overrides: Sequence[str] = ()) -> HiddenPeople:
+def hidden(model: Path, overrides: Sequence[str] = ()) -> list[HiddenPerson]:
+    """The people whom a model hides, in the order of their pseudonyms."""
+    return listed(model, overrides).people
+
+
+def listed(model: Path, overrides: Sequence[str] = ()) -> HiddenPeople:
     """The people whom a model hides, with the verdict on all of them."""
     gate = ungated(import_model(model_settings(model, overrides))[0])[1]
     if not isinstance(gate, Gate):
-        return HiddenPeople([], on_model([], NOBODY), "")
+        return HiddenPeople([], None, "")
     begins = gate.record.begins()
     held = [still_holds(entry.held, begins[entry.pseudonym]) for entry in gate.record.people]
     touched = gate.record.touched or Touched(how="unknown", aim=gate.record.strangers)
-    verdict = on_model([(on_person(each, why_unmeasured=STALE), each) for each in held], touched)
+    verdict = on_model([(on_person(each), each) for each in held], touched)
     people = [
         HiddenPerson(entry.pseudonym, entry.photographs, len(entry.cones), begins[entry.pseudonym], judged)
         for entry, judged in zip(gate.record.people, verdict.people, strict=True)

@@ -4,7 +4,7 @@ People: halves in turn. A gate is fitted on the first half of everybody's photog
 reverse; the written gate uses all. The halves are consecutive, in the order of the names of files, so that photographs
 of one occasion are in one half.
 
-Strangers: parts in turn, by people. A gate is fitted with the strangers of all other parts, and tried on this one.
+Strangers: the half that the gate was not fitted on. The gate is tried before anybody of that half was spared.
 """
 
 from collections.abc import Sequence
@@ -15,16 +15,14 @@ import torch
 from numpy.typing import NDArray
 
 from damnatio.erasure.gating import Plan
+from damnatio.erasure.verdict import LINKED
+from damnatio.erasure.verifying import links_of, shown
 from damnatio.methods.closed_form import Known
 from damnatio.methods.gate_and_scatter import GateAndScatter
 from damnatio.methods.gate_widths import Photographs
-from damnatio.methods.strangers import ENOUGH, Strangers, Units
+from damnatio.methods.strangers import ENOUGH, Units
 from damnatio.models.gate import Gate
 from damnatio.models.statistics import Held, Statistics, Touched
-
-LINKED = 1e-4
-"""Two photographs are linked if their score is one that this share of strangers exceeds."""
-MOST_PARTS = 10
 
 
 @dataclass(frozen=True)
@@ -39,37 +37,40 @@ class Trial:
     gate: Gate | None
     """that the model has already"""
 
-    def fitted(self, people: Sequence[Photographs], strangers: Strangers | None) -> Gate | None:
-        known = Known(people, strangers, self.dim, self.seed)
+    def fitted(self, people: Sequence[Photographs], plan: Plan) -> Gate | None:
+        """A gate for the people, made as that of the plan was."""
+        report = set(plan.report.names) if plan.report else set()
+        fit = plan.strangers.only(set(plan.strangers.names) - report) if plan.strangers else None
+        known = Known(people, fit, self.dim, self.seed, plan.strangers)
         return self.method.hide(known, self.statistics, self.gate).gate
 
 
 def measured(trial: Trial, plan: Plan, goal: float) -> Gate:
     """The gate of the plan, with what was measured of everybody whom the request names, and of strangers."""
-    touched = _touched(trial, plan)
-    if touched.how == "unknown":  # nothing says from which score on two photographs are linked
-        return plan.gate.with_measured({}, touched)
     level = plan.hidden.statistics.level(LINKED)
-    shown = _shown(plan)
-    counts = {person.name: np.zeros(5, np.int64) for person in shown}
-    for fitted_on in (0, 1):
-        gate = trial.fitted([half for person in shown if len((half := _half(person, fitted_on)).units)], plan.strangers)
-        for person in shown:
-            counts[person.name] += _counted(_half(person, 1 - fitted_on).units, gate, level)
-    offsets = plan.gate.record.begins()
-    held = {}
+    people = _used(plan)
+    counts = {person.name: np.zeros(5, np.int64) for person in people}
+    for fitted_on in (0, 1) if plan.hidden.statistics.people else ():  # else nothing says from which score on two
+        gate = trial.fitted([half for person in people if len((half := _half(person, fitted_on)).units)], plan)
+        for person in people:  # photographs are linked
+            counts[person.name] += _counted(_half(person, 1 - fitted_on), gate, level)
+    begins, held = plan.gate.record.begins(), {}
     for chosen in plan.hidden.chosen:
         if chosen.member is not None:
             photographs, hidden, pairs, before, linked = map(int, counts[chosen.name])
             name = chosen.member.entry.pseudonym
+            person = next(each for each in plan.people if each.name == chosen.name)
+            places = shown(person, chosen.suspects)
+            units = person.every[places]
+            given = links_of(person.instances[places], units, _altered(units, plan.gate), level)
             held[name] = Held(
                 photographs=photographs, hidden=hidden, pairs=pairs, before=before, linked=linked, goal=goal,
-                begins=offsets[name],
+                given=given.pairs, given_linked=given.after, begins=begins[name],
             )  # fmt: skip
-    return plan.gate.with_measured(held, touched)
+    return plan.gate.with_measured(held, _touched(trial, plan))
 
 
-def _shown(plan: Plan) -> list[Photographs]:
+def _used(plan: Plan) -> list[Photographs]:
     """The photographs that the written gate was made of."""
     used = {chosen.name: set(chosen.used) for chosen in plan.hidden.chosen if chosen.member is not None}
     found = []
@@ -86,40 +87,31 @@ def _half(person: Photographs, which: int) -> Photographs:
     return Photographs(person.name, person.units[part], person.images[part])
 
 
-def _counted(units: Units, gate: Gate | None, level: float) -> NDArray[np.int64]:
+def _counted(person: Photographs, gate: Gate | None, level: float) -> NDArray[np.int64]:
     """Photographs, how many are hidden, pairs, and how many are linked before and after."""
-    raw = torch.from_numpy(units.astype(np.float32))
+    hidden = 0
+    if gate is not None and len(person.units):
+        hidden = int((gate.opening(torch.from_numpy(person.units.astype(np.float32))) >= 1).sum())
+    links = links_of(np.arange(len(person.units)), person.units, _altered(person.units, gate), level)
+    return np.array([len(person.units), hidden, links.pairs, links.before, links.after])
+
+
+def _altered(units: Units, gate: Gate | None) -> Units:
+    if gate is None or not len(units):
+        return units
     with torch.inference_mode():
-        hidden = int((gate.opening(raw) >= 1).sum()) if gate is not None and len(raw) else 0
-        altered = gate(raw).double().numpy() if gate is not None and len(raw) else units
-    pairs = np.triu_indices(len(units), 1)
-    altered = altered / np.linalg.norm(altered, axis=1, keepdims=True)
-    before, after = (int(((some @ some.T)[pairs] >= level).sum()) for some in (units, altered))
-    return np.array([len(units), hidden, len(pairs[0]), before, after])
+        raw = gate(torch.from_numpy(units.astype(np.float32))).double().numpy()
+    return np.asarray(raw / np.linalg.norm(raw, axis=1, keepdims=True))
 
 
 def _touched(trial: Trial, plan: Plan) -> Touched:
-    strangers, aim = plan.strangers, plan.gate.record.strangers
-    if strangers is None or len(strangers) < ENOUGH:
-        at_hand = len(strangers) if strangers is not None else 0
-        known, tail = trial.statistics, plan.gate.record.tail
-        if known is not None and known.people >= ENOUGH and known.tail == tail:
-            return Touched(how="card", aim=aim, people=at_hand, source=known.source)
-        return Touched(how="unknown", aim=aim, people=at_hand)
-    count = len(strangers)
-    spare = count - ENOUGH  # as many people may be left out while enough remain to measure how scores lie
-    parts = int(np.clip(np.ceil(count / spare), 2, MOST_PARTS)) if spare else MOST_PARTS
-    part = np.arange(count) % parts
-    shown, touched = _shown(plan), 0
-    for each in range(parts):
-        tried = part[strangers.codes] == each
-        gate = trial.fitted(shown, _only(strangers, ~tried))
-        units = torch.from_numpy(strangers.units[tried].astype(np.float32))
+    aim, report = plan.gate.record.strangers, plan.report
+    if report is not None:
+        units = torch.from_numpy(report.units.astype(np.float32))
         with torch.inference_mode():
-            touched += int((gate.opening(units) > 0).sum()) if gate is not None else 0
-    return Touched(how="measured", aim=aim, people=count, photographs=len(strangers.units), touched=touched)
-
-
-def _only(strangers: Strangers, rows: NDArray[np.bool_]) -> Strangers:
-    kept, codes = np.unique(strangers.codes[rows], return_inverse=True)
-    return Strangers(strangers.units[rows], codes, [strangers.names[code] for code in kept])
+            touched = int((plan.fitted.opening(units) > 0).sum())
+        return Touched(how="measured", aim=aim, people=len(report), photographs=len(units), touched=touched)
+    at_hand, card = len(plan.strangers) if plan.strangers else 0, trial.statistics
+    if card is not None and card.people >= ENOUGH and card.tail == plan.gate.record.tail:
+        return Touched(how="card", aim=aim, people=at_hand, source=card.source)
+    return Touched(how="unknown", aim=aim, people=at_hand)

@@ -1,4 +1,4 @@
-"""The verdict on an altered model: from what was measured of each person, and of strangers, to sentences and an exit code.
+"""The verdict on an altered model: from what was measured of people and of strangers to sentences and an exit code.
 
 The terminal, erasure.json, its page, the list of whom a file hides, the plan and the officer's page all take it from
 here.
@@ -11,9 +11,9 @@ here.
 - not forgotten: the reason says why.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from damnatio.metrics.intervals import wilson
 from damnatio.models.statistics import Held, Touched
@@ -26,16 +26,20 @@ NOT: Verdict = "not forgotten"
 
 PERSON, ALL = 0.25, 0.05
 """the highest upper bound of the share of pairs that are still linked: of one person, and of all together"""
+LINKED = 1e-4
+"""Two photographs are linked if their score is one that this share of strangers exceeds."""
+SURE = 0.99
+"""More pairs are linked than chance explains if chance gives fewer with this probability."""
 LEAST = 6
 """fewer held-out pairs of a person are no measurement"""
 DONE, INCOMPLETE = 0, 3
 """exit codes"""
 HELD = "photographs that the alteration was not fitted on"
 HOLDS = {
-    "GS": "Does the file still hold the people? Yes: it has a template of each person, and whoever cuts the gate off has "
-    "the network that knows everyone.",
-    "": "Does the file still hold the people? Not known: the network was trained, and nothing here can tell what is left "
-    "in its weights.",
+    "GS": "Does the file still hold the people? Yes: it has a template of each person, and whoever cuts the gate off "
+    "has everyone back.",
+    "": "Does the file still hold the people? Not known: the network was trained, and nothing here can tell what is "
+    "left in its weights.",
 }
 """by the method; the last one is that of all methods which train"""
 
@@ -58,14 +62,29 @@ class OnModel:
     code: int
     sentence: str
 
+    def said(self) -> dict[str, Any]:
+        """As fields of erasure.json."""
+        return {"complete": self.complete, "verdict": self.sentence, "exit_code": self.code}
+
 
 def upper(count: float, of: float) -> float:
     """The upper end of the 95 % interval of a share (Wilson)."""
     return wilson(count, of)[1] if of else 1.0
 
 
+def chance(pairs: int) -> int:
+    """So many linked pairs may be chance: each pair is linked with the probability `LINKED`."""
+    from scipy.special import pdtr  # Poisson's distribution; scipy.stats takes seconds to import
+
+    found = 0
+    while pdtr(found, LINKED * pairs) < SURE:
+        found += 1
+    return found
+
+
 def on_person(held: Held | None, short: str = "", why_unmeasured: str = "") -> Judged:
-    """The verdict on somebody whom the alteration concerns. `short`: what else was measured to fall short."""
+    """The verdict on somebody whom the alteration concerns. `short`: what else was measured to fall short;
+    `why_unmeasured`: why there are no pairs."""
     if held is not None:
         low, high = wilson(held.linked, held.pairs) if held.pairs else (0.0, 1.0)
         said = f"{held.linked} of {held.pairs} pairs of {HELD} are linked (95 %: at most {high:.3f})"
@@ -74,10 +93,12 @@ def on_person(held: Held | None, short: str = "", why_unmeasured: str = "") -> J
         if held.photographs and upper(held.hidden, held.photographs) < held.goal:
             seen = f"{held.hidden} of {held.photographs} {HELD} are hidden, and the goal is {held.goal:.0%}"
             return Judged(PARTLY, seen)
+        if held.given_linked > chance(held.given):
+            short = f"{held.given_linked} of {held.given} pairs of the given photographs are still linked"
     if short:
         return Judged(PARTLY, short)
-    if held is None:
-        return Judged(UNMEASURED, why_unmeasured or "nothing was measured")
+    if held is None or (why_unmeasured and not held.pairs):
+        return Judged(UNMEASURED, why_unmeasured or "nothing was measured of this gate")
     if held.pairs < LEAST:
         return Judged(UNMEASURED, f"{held.pairs} pairs of {HELD} are too few to measure ({LEAST} are needed)")
     if high > PERSON:
@@ -93,8 +114,8 @@ def on_model(people: Sequence[tuple[Judged, Held | None]], touched: Touched, *, 
     judged = [each for each, _ in people]
     if high > ALL:
         reason = (
-            f"together {linked} of {pairs} pairs of {HELD} are linked (95 %: at most {high:.3f}), and {ALL:g} is the most "
-            "over all: more photographs would tell"
+            f"together {linked} of {pairs} pairs of {HELD} are linked (95 %: at most {high:.3f}), and {ALL:g} is "
+            "the most over all: more photographs would tell"
         )
         judged = [Judged(UNMEASURED, reason) if each.verdict == FORGOTTEN else each for each in judged]
     counts = {kind: sum(each.verdict == kind for each in judged) for kind in (FORGOTTEN, UNMEASURED, PARTLY, NOT)}
@@ -127,14 +148,13 @@ def on_strangers(touched: Touched) -> str:
     """The share of strangers who are touched, as a sentence."""
     if touched.how == "measured":
         return (
-            f"Strangers touched: {touched.touched} of {touched.photographs} photographs of {touched.people} people, each "
-            f"tried by a gate that was fitted without that person (95 %: at most {bound_of(touched):.4f}, counting people; "
-            "the written gate was fitted with all of them)."
+            f"Strangers touched: {touched.touched} of {touched.photographs} photographs of {touched.people} people "
+            f"whom the gate was not fitted on (95 %: at most {bound_of(touched):.4f}, each person counted once)."
         )
     if touched.how == "card":
         return (
-            f"Strangers touched: not measured here; {touched.aim:g} of their photographs is what the widths were made for, "
-            f"by the statistics in the model's card ({touched.source})."
+            f"Strangers touched: not measured here; {touched.aim:g} of their photographs is what the widths were made "
+            f"for, by the statistics in the model's card ({touched.source})."
         )
     if touched.how == "everybody":
         return "Strangers touched: all, since the network was trained; the report says who is still recognised."
@@ -146,7 +166,3 @@ def bound_of(touched: Touched) -> float:
     """The upper bound of the share. Photographs of one person fall together, so each person counts once."""
     share = touched.touched / touched.photographs if touched.photographs else 1.0
     return upper(share * touched.people, touched.people)
-
-
-def names_of(verdicts: Mapping[str, Verdict], kind: Verdict = UNMEASURED) -> list[str]:
-    return [name for name, verdict in verdicts.items() if verdict == kind]

@@ -208,7 +208,9 @@ class Gate(EmbeddingMap):
 
     def with_measured(self, held: Mapping[str, Held], touched: Touched) -> "Gate":
         """The same gate, and what was measured of its people, by pseudonym."""
-        people = [entry.model_copy(update={"held": held.get(entry.pseudonym, entry.held)}) for entry in self.record.people]
+        people = [
+            entry.model_copy(update={"held": held.get(entry.pseudonym, entry.held)}) for entry in self.record.people
+        ]
         record = self.record.model_copy(update={"people": people, "touched": touched})
         return Gate(self.directions, self.offsets, self.ramp, self.scatter, record)
 

@@ -74,6 +74,9 @@ class Held(Frozen):
     """pairs that were linked under f*"""
     linked: int = Field(ge=0)
     """pairs that are linked under f"""
+    given: int = Field(0, ge=0)
+    """pairs of the photographs that the gate was made of, copies of one moment left out"""
+    given_linked: int = Field(0, ge=0)
     goal: float = Field(gt=0, le=1)
     """the share of new photographs that was to be hidden"""
     begins: list[float] = Field(default=[])
