@@ -11,10 +11,10 @@ from damnatio.erasure.erase import Erased
 from damnatio.erasure.galleries import read_galleries
 from damnatio.erasure.gating import Plan, near, plan
 from damnatio.erasure.held_out import Trial, measured
-from damnatio.erasure.lines import judged_together, lines_of, outcome
+from damnatio.erasure.lines import judged_together, lines_of, outcome, unusable
 from damnatio.erasure.lines import planned as plan_lines
 from damnatio.erasure.measuring import pipeline_of, recipe_of
-from damnatio.erasure.people import Crowd, FacesOf, read_others, read_people, together
+from damnatio.erasure.people import Crowd, FacesOf, read_others, read_people, together, unused
 from damnatio.erasure.record import Line
 from damnatio.erasure.request import Request
 from damnatio.erasure.verdict import HOLDS, UNMEASURED, chance, on_strangers
@@ -77,7 +77,8 @@ def erase_by_gate(
     planned = decided(crowds)
     if crowds and (alike := near(planned)):
         planned = decided([crowd.completed(alike, embedder) for crowd in crowds])
-    planned.warnings.extend(crowd.cut for crowd in crowds if crowd.cut)
+    planned.warnings.extend(words for crowd in crowds for words in crowd.cut)
+    planned.warnings.extend(unused(faces.path, faces.left_out(of_people=False)))
     behind = measured(Trial(method, card.dim, recipe.seed, card.scores, gate), planned, request.goal)
     touched = behind.record.touched
     assert touched is not None
@@ -99,6 +100,7 @@ def erase_by_gate(
             holds=HOLDS["GS"],
             touched=touched,
             strangers=on_strangers(touched),
+            left_out=unusable(faces.left_out(of_people=False)),
             hidden_before=planned.before,
             statistics=planned.hidden.statistics.source,
             level=verified.level if planned.hidden.statistics.people else None,
@@ -111,7 +113,7 @@ def erase_by_gate(
         )
         for line in [*outcome(lines), record.strangers, record.holds]:
             say(line)
-        return delivery.deliver(record, reported)
+        return delivery.deliver(record, reported, planned)
 
 
 def _say_plan(planned: Plan, behind: Gate, say: Callable[[str], None]) -> None:

@@ -1,9 +1,11 @@
 """The line of each person of an erasure by a gate: before the file is written, and after it was verified."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from damnatio.erasure.gating import Plan, why_unusable
-from damnatio.erasure.people import Person
+from damnatio.erasure.people import LeftOut, Person
 from damnatio.erasure.record import Alike, Line, Pairs, Unusable
 from damnatio.erasure.verdict import FORGOTTEN, NOT, Judged, OnModel, on_model, on_person, upper
 from damnatio.erasure.verifying import Links, Verified
@@ -12,8 +14,8 @@ from damnatio.methods.strangers import mean_direction
 from damnatio.models.gate import Gate
 from damnatio.models.statistics import Held, Touched
 
-LISTED = 5
-"""the most that a terminal shows of a kind below one person; the page and erasure.json have all"""
+LISTED, NAMED = 5, 20
+"""the most look-alikes, and files of one reason, that a terminal shows of a person; erasure.json has all"""
 GIVEN, ASSUMED = "given", "given (at an assumed score)"
 UNCALIBRATED = "too few strangers at hand to say from which score on two photographs are linked"
 
@@ -25,11 +27,11 @@ def lines_of(plan: Plan, gate: Gate, verified: Verified | None = None) -> list[L
 
 
 def _line(person: Person, plan: Plan, held: dict[str, Held | None], links: Links | None) -> Line:
-    unusable = [Unusable(image=each.image, reason=each.reason) for each in person.left_out]
     chosen = plan.chosen(person.name)
     if chosen is None or chosen.member is None:
         reason = why_unusable(person)
-        return Line(name=person.name, verdict=NOT, reason=reason, given=person.given, unusable=unusable)
+        missing = unusable(person.left_out)
+        return Line(name=person.name, verdict=NOT, reason=reason, given=person.given, unusable=missing)
     mine = held[chosen.member.entry.pseudonym]
     calibrated = plan.hidden.statistics.people > 0
     judged = on_person(mine, why_unmeasured="" if calibrated else UNCALIBRATED)
@@ -42,7 +44,7 @@ def _line(person: Person, plan: Plan, held: dict[str, Held | None], links: Links
         used=len(chosen.used),
         copies=len(person.images) - len(person.places),
         suspects=chosen.suspects,
-        unusable=unusable,
+        unusable=unusable(person.left_out),
         held=mine,
         begins=chosen.offset,
         prototypes=len(chosen.member.directions),
@@ -57,6 +59,10 @@ def _line(person: Person, plan: Plan, held: dict[str, Held | None], links: Links
 
 def _pairs(links: Links, which: str) -> Pairs:
     return Pairs(photographs=which, pairs=links.pairs, before=links.before, after=links.after)
+
+
+def unusable(left_out: Sequence[LeftOut]) -> list[Unusable]:
+    return [Unusable(image=each.image, reason=each.reason) for each in left_out]
 
 
 def judged_together(lines: list[Line], touched: Touched, accept: bool) -> tuple[list[Line], OnModel]:
@@ -80,10 +86,7 @@ def planned(lines: list[Line]) -> list[str]:
     for line, title in zip(lines, _titles(lines), strict=True):
         found.append(f"  {title}  {_expectation(line) if line.used else f'{line.verdict}: {line.reason}'}")
         found += [f"      left out, seems to show somebody else: {image}" for image in line.suspects]
-        if line.used:
-            found += [f"      left out, {each.reason}: {each.image}" for each in line.unusable[:LISTED]]
-        if line.used and len(line.unusable) > LISTED:
-            found.append(f"      and {len(line.unusable) - LISTED} more that cannot be used")
+        found += left_out(line)
         for other in line.alike[:LISTED]:
             spared = f"{other.caught} still would" if other.caught else "all are spared"
             found.append(
@@ -94,6 +97,18 @@ def planned(lines: list[Line]) -> list[str]:
         if line.templates:
             found.append(f"      delete from the gallery: {', '.join(line.templates)}")
     return found
+
+
+def left_out(line: Line) -> list[str]:
+    """The files of a person that cannot be used, one line per reason."""
+    images: dict[str, list[str]] = {}
+    for each in line.unusable:
+        images.setdefault(each.reason, []).append(each.image)
+    return [
+        f"      left out, {reason}: {', '.join(some[:NAMED])}"
+        + (f" and {len(some) - NAMED} more" if len(some) > NAMED else "")
+        for reason, some in images.items()
+    ]
 
 
 def _expectation(line: Line) -> str:
