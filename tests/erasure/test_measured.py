@@ -93,7 +93,7 @@ def test_without_strangers_the_share_is_unknown_and_nobody_is_called_forgotten(
     assert erased(out / NAME, "--list") == 0
     listed = capsys.readouterr().out
     for words in (told, page, listed):
-        assert "Strangers touched: unknown. No strangers were at hand." in words
+        assert "Strangers touched: unknown, since no strangers were at hand." in words
         assert "Of 3 asked for 0 measured to be forgotten, 3 hidden, not measured." in words
     for words in (told, page):
         assert "Hidden, not measured: person000, person001, person002" in words

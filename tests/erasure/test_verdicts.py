@@ -13,7 +13,6 @@ from damnatio.erasure.verdict import (
     UNMEASURED,
     Judged,
     Verdict,
-    bound_of,
     on_model,
     on_person,
     still_holds,
@@ -128,8 +127,8 @@ def test_what_was_measured_of_a_wider_gate_does_not_hold() -> None:
 
 
 def test_photographs_of_one_stranger_are_no_separate_witnesses() -> None:
-    assert bound_of(Touched(how="measured", people=100, photographs=400)) == pytest.approx(3.8415 / 103.8415, abs=1e-4)
-    assert bound_of(Touched(how="measured", people=100, photographs=400, touched=8)) == pytest.approx(0.0700, abs=1e-4)
+    assert Touched(how="measured", people=100, photographs=400).bound == pytest.approx(3.8415 / 103.8415, abs=1e-4)
+    assert Touched(how="measured", people=100, photographs=400, touched=8).bound == pytest.approx(0.0700, abs=1e-4)
 
 
 def test_places_are_taken_evenly() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from damnatio.erasure.record import Line, Record
 from damnatio.erasure.request import GATE_AND_SCATTER, Request, check, need_free
-from damnatio.erasure.verdict import HOLDS, Judged, OnModel, on_model, on_person, on_strangers, still_holds
+from damnatio.erasure.verdict import HOLDS, Judged, OnModel, on_model, on_person, still_holds
 from damnatio.models.gate import Gate, ungated
 from damnatio.models.importing import import_model
 from damnatio.models.statistics import Touched
@@ -104,4 +104,4 @@ def listed(model: Path, overrides: Sequence[str] = ()) -> HiddenPeople:
         HiddenPerson(entry.pseudonym, entry.photographs, len(entry.cones), begins[entry.pseudonym], judged)
         for entry, judged in zip(gate.record.people, verdict.people, strict=True)
     ]
-    return HiddenPeople(people, verdict, on_strangers(touched))
+    return HiddenPeople(people, verdict, touched.sentence)

@@ -17,7 +17,7 @@ from damnatio.erasure.measuring import pipeline_of, recipe_of
 from damnatio.erasure.people import Crowd, FacesOf, read_others, read_people, together, unused
 from damnatio.erasure.record import Line
 from damnatio.erasure.request import Request
-from damnatio.erasure.verdict import HOLDS, UNMEASURED, chance, on_strangers
+from damnatio.erasure.verdict import HOLDS, UNMEASURED, chance
 from damnatio.erasure.verifying import verify
 from damnatio.methods.base import method_settings
 from damnatio.methods.gate_and_scatter import GateAndScatter
@@ -99,7 +99,7 @@ def erase_by_gate(
             unmeasured=[line.name for line in lines if line.verdict == UNMEASURED],
             holds=HOLDS["GS"],
             touched=touched,
-            strangers=on_strangers(touched),
+            strangers=touched.sentence,
             left_out=unusable(faces.left_out(of_people=False)),
             hidden_before=planned.before,
             statistics=planned.hidden.statistics.source,
@@ -124,7 +124,7 @@ def _say_plan(planned: Plan, behind: Gate, say: Callable[[str], None]) -> None:
     )
     for line in plan_lines(lines_of(planned, behind)):
         say(line)
-    say(f"  {on_strangers(behind.record.touched)}")
+    say(f"  {behind.record.touched.sentence}")
     for warning in planned.warnings:
         say(f"  Note: {warning}")
 

@@ -8,7 +8,7 @@ from damnatio.erasure.delivery import file_name, working
 from damnatio.erasure.erase import Erased
 from damnatio.erasure.gated import LIMITS
 from damnatio.erasure.request import Request
-from damnatio.erasure.verdict import DONE, HOLDS, on_strangers
+from damnatio.erasure.verdict import DONE, HOLDS
 from damnatio.models.card import Card
 from damnatio.models.exporting import export
 from damnatio.models.gate import Gate, Gated, ungated
@@ -45,7 +45,7 @@ def restore(
             hidden_before=remaining,
             restored=list(request.restore),
             touched=touched,
-            strangers=on_strangers(touched) if touched else "",
+            strangers=touched.sentence if touched else "",
             statistics=left.record.source if left else "",
             limits=[*written.limits, *LIMITS] if left else [],
         )

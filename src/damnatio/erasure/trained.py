@@ -19,7 +19,7 @@ from damnatio.erasure.measuring import SCALE, pipeline_of, recipe_of
 from damnatio.erasure.people import FacesOf, Person, read_others, read_people, together, unused
 from damnatio.erasure.record import Line, Pairs
 from damnatio.erasure.request import GATE_AND_SCATTER, PEOPLE, Request
-from damnatio.erasure.verdict import HOLDS, LINKED, NOT, PARTLY, UNMEASURED, Judged, on_person, on_strangers
+from damnatio.erasure.verdict import HOLDS, LINKED, NOT, PARTLY, UNMEASURED, Judged, on_person
 from damnatio.evaluation.measuring import ORIGINAL
 from damnatio.methods.base import method_settings
 from damnatio.methods.gate_and_scatter import GateAndScatter
@@ -82,7 +82,7 @@ def erase_by_training(
         touched = Touched(how="everybody")
         lines, verdict = judged_together(_lines(request, planned, pipeline), touched, request.accept_unmeasured)
         missing = [words for line in lines for words in left_out(line)]
-        for words in [*outcome(lines), *missing, on_strangers(touched), HOLDS[""]]:
+        for words in [*outcome(lines), *missing, touched.sentence, HOLDS[""]]:
             say(words)
         record = delivery.record(
             model=weights_file(settings),
@@ -91,7 +91,7 @@ def erase_by_training(
             unmeasured=[line.name for line in lines if line.verdict == UNMEASURED],
             holds=HOLDS[""],
             touched=touched,
-            strangers=on_strangers(touched),
+            strangers=touched.sentence,
             left_out=unusable(faces.left_out(of_people=False)),
             warnings=planned.warnings,
             limits=list(LIMITS),

@@ -142,27 +142,3 @@ def still_holds(held: Held | None, begins: Sequence[float]) -> Held | None:
     if held is None or any(now > then + 1e-6 for now, then in zip(begins, held.begins, strict=True)):
         return None
     return held
-
-
-def on_strangers(touched: Touched) -> str:
-    """The share of strangers who are touched, as a sentence."""
-    if touched.how == "measured":
-        return (
-            f"Strangers touched: {touched.touched} of {touched.photographs} photographs of {touched.people} people "
-            f"whom the gate was not fitted on (95 %: at most {bound_of(touched):.4f}, each person counted once)."
-        )
-    if touched.how == "card":
-        return (
-            f"Strangers touched: not measured here; {touched.aim:g} of their photographs is what the widths were made "
-            f"for, by the statistics in the model's card ({touched.source})."
-        )
-    if touched.how == "everybody":
-        return "Strangers touched: all, since the network was trained; the report says who is still recognised."
-    few = f" {touched.people} people at hand are too few." if touched.people else " No strangers were at hand."
-    return f"Strangers touched: unknown.{few} Give faces of others (RETAIN, --gallery, or `damnatio check --card`)."
-
-
-def bound_of(touched: Touched) -> float:
-    """The upper bound of the share. Photographs of one person fall together, so each person counts once."""
-    share = touched.touched / touched.photographs if touched.photographs else 1.0
-    return upper(share * touched.people, touched.people)

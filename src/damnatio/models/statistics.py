@@ -97,3 +97,30 @@ class Touched(Frozen):
     """how many of the photographs fell into the gate"""
     source: str = ""
     """of statistics in the card"""
+
+    @property
+    def bound(self) -> float:
+        """The upper end of the 95 % interval. Photographs of one person fall together, so each person counts once."""
+        from damnatio.metrics.intervals import wilson
+
+        return wilson(self.touched / self.photographs * self.people, self.people)[1] if self.photographs else 1.0
+
+    @property
+    def sentence(self) -> str:
+        if self.how == "measured":
+            return (
+                f"Strangers touched: {self.touched} of {self.photographs} photographs of {self.people} people whom the "
+                f"gate was not fitted on (95 %: at most {self.bound:.4f}, each person counted once)."
+            )
+        if self.how == "card":
+            return (
+                f"Strangers touched: not measured here; {self.aim:g} of their photographs is what the widths were made "
+                f"for, by the statistics in the model's card ({self.source})."
+            )
+        if self.how == "everybody":
+            return "Strangers touched: all, since the network was trained; the report says who is still recognised."
+        few = f"{self.people} people at hand are too few" if self.people else "no strangers were at hand"
+        return (
+            f"Strangers touched: unknown, since {few}. Faces of others (RETAIN, --gallery), or scores in the model's card "
+            "(damnatio check --card), would tell."
+        )
