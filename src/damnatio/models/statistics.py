@@ -121,6 +121,6 @@ class Touched(Frozen):
             return "Strangers touched: all, since the network was trained; the report says who is still recognised."
         few = f"{self.people} people at hand are too few" if self.people else "no strangers were at hand"
         return (
-            f"Strangers touched: unknown, since {few}. Faces of others (RETAIN, --gallery), or scores in the model's card "
-            "(damnatio check --card), would tell."
+            f"Strangers touched: unknown, since {few}. Faces of others (RETAIN, --gallery), or scores in the model's "
+            "card (damnatio check --card), would tell."
         )
