@@ -108,7 +108,7 @@ def erase_by_gate(
         )
         for line in outcome(lines):
             say(line)
-        return delivery.deliver(record, reported)
+        return delivery.deliver(record, reported, planned)
 
 
 def _say_plan(planned: Plan, request: Request, say: Callable[[str], None]) -> None:

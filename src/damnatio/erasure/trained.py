@@ -91,7 +91,7 @@ def erase_by_training(
             limits=list(LIMITS),
             measured=MEASURED,
         )
-        return delivery.deliver(record, published.recipe)
+        return delivery.deliver(record, published.recipe, planned)
 
 
 def _looked_at(
