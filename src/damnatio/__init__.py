@@ -9,8 +9,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from damnatio.support.waiting import choose_waiting
-
 if TYPE_CHECKING:
     from torch import nn
 
@@ -20,8 +18,6 @@ if TYPE_CHECKING:
     from damnatio.models.card import Card
 
 __all__ = ["erase", "evaluate", "export", "hidden", "load_model", "run"]
-
-choose_waiting()  # here, where nothing has loaded torch yet
 
 __version__: str
 if not TYPE_CHECKING:
