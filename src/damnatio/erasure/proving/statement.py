@@ -211,5 +211,7 @@ def _statement(envelope: Envelope, path: Path) -> Statement:
         if content["predicateType"] == PREDICATE and isinstance(format, int) and format > FORMAT:
             raise DamnatioError(f"{path} has the format {format}, and this damnatio reads {FORMAT}: use a newer one.")
         return Statement.model_validate(content)
+    except DamnatioError:
+        raise
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise DamnatioError(f"{path} holds no statement of an erasure that can be read.") from error
