@@ -12,7 +12,7 @@ from typing import Any
 from damnatio.cli import audit, cases, erase, listing, models, planning, runs, stages
 from damnatio.cli.showing import speaks
 from damnatio.cli.streams import harden
-from damnatio.support.errors import DamnatioError
+from damnatio.support.errors import DamnatioError, printable
 
 EPILOG = """\
 examples:
@@ -120,5 +120,5 @@ def _act(top: argparse.ArgumentParser, options: argparse.Namespace) -> int:
 
 
 def _fail(sentence: str, code: int = 2) -> int:
-    print(f"damnatio: {sentence}", file=sys.stderr)
+    print(f"damnatio: {printable(sentence, lines=True)}", file=sys.stderr)
     return code
