@@ -1,6 +1,7 @@
 """An erasure from paths alone: who is forgotten, what is claimed, and what comes back."""
 
 import json
+import os
 import shutil
 from contextlib import suppress
 from pathlib import Path
@@ -171,6 +172,37 @@ def test_everybody_asked_for_is_accounted_for(
         assert name in told
         assert name in (out / "erasure.html").read_text()
     assert told.index("Plan:") < told.index("Altered model")
+
+
+def test_every_file_of_the_request_is_used_or_named(
+    tmp_path: Path, model: Path, people: Path, retain: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = people / "person000"
+    for number, ending in enumerate(("gif", "tiff")):
+        image = Image.fromarray(photograph(pattern(0), 900 + number)[..., 0])
+        image.save(first / f"more.{ending}")
+    (first / "new.heic").write_bytes(b"x")
+    (first / ".DS_Store").write_bytes(b"x")
+    (people / "stray.jpg").write_bytes(b"x")
+    for root in (people, retain):
+        os.rename(write_person(tmp_path / "latin", pattern(50), [1]), os.fsencode(root) + b"/m\xfcller")
+    out = tmp_path / "out"
+    assert erased(model, people, retain, "--out", out, "--set", "evaluate.operating_points=[0.01]") == 3
+    line = lines_of(out)["person000"]
+    reason = ".heic is not read: save a photograph as PNG or JPEG"
+    assert line["given"] == 11
+    assert line["used"] + len(line["suspects"]) == 10
+    assert line["unusable"] == [{"image": "person000/new.heic", "reason": reason}]
+    latin = lines_of(out)[r"m\xfcller"]
+    assert latin["verdict"] == "not forgotten"
+    assert "not UTF-8: rename it" in latin["reason"]
+    record, told = record_of(out), capsys.readouterr().out
+    page = (out / "erasure.html").read_text()
+    assert [each["image"] for each in record["left_out"]] == ["person000/.DS_Store", "stray.jpg"]
+    for said in (told, page):
+        for name in ("new.heic", "stray.jpg", ".DS_Store", r"m\xfcller"):
+            assert name in said
+    assert any(str(retain) in words and r"m\xfcller/1.png" in words for words in record["warnings"])
 
 
 def test_a_goal_that_is_not_met_is_not_called_forgotten(tmp_path: Path, model: Path) -> None:

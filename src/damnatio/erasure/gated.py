@@ -10,10 +10,10 @@ from damnatio.erasure.embedder import Embedder
 from damnatio.erasure.erase import Erased
 from damnatio.erasure.galleries import read_galleries
 from damnatio.erasure.gating import Plan, near, plan
-from damnatio.erasure.lines import lines_of, outcome
+from damnatio.erasure.lines import lines_of, outcome, unusable
 from damnatio.erasure.lines import planned as plan_lines
 from damnatio.erasure.measuring import pipeline_of, recipe_of
-from damnatio.erasure.people import Crowd, FacesOf, read_others, read_people, together
+from damnatio.erasure.people import Crowd, FacesOf, read_others, read_people, together, unused
 from damnatio.erasure.record import verdict_of
 from damnatio.erasure.request import Request
 from damnatio.erasure.verifying import verify
@@ -75,7 +75,8 @@ def erase_by_gate(
     planned = decided(crowds)
     if crowds and (alike := near(planned)):
         planned = decided([crowd.completed(alike, embedder) for crowd in crowds])
-    planned.warnings.extend(crowd.cut for crowd in crowds if crowd.cut)
+    planned.warnings.extend(words for crowd in crowds for words in crowd.cut)
+    planned.warnings.extend(unused(faces.path, faces.left_out(of_people=False)))
     _say_plan(planned, request, say)
     with working(request, say) as delivery:
         name = file_name(request.model, weights_file(settings).suffix, request.method)
@@ -93,6 +94,7 @@ def erase_by_gate(
             complete=complete,
             verdict=verdict,
             people=lines,
+            left_out=unusable(faces.left_out(of_people=False)),
             hidden_before=planned.before,
             strangers=planned.gate.record.strangers,
             statistics=planned.hidden.statistics.source,
@@ -106,7 +108,7 @@ def erase_by_gate(
         )
         for line in outcome(lines):
             say(line)
-        return delivery.deliver(record, reported)
+        return delivery.deliver(record, reported, planned)
 
 
 def _say_plan(planned: Plan, request: Request, say: Callable[[str], None]) -> None:

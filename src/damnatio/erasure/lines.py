@@ -1,16 +1,18 @@
 """The line of each person of an erasure by a gate: before the file is written, and after it was verified."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from damnatio.erasure.gating import LEAST_KNOWN, Plan, why_unusable
-from damnatio.erasure.people import Person
+from damnatio.erasure.people import LeftOut, Person
 from damnatio.erasure.record import Alike, Line, Pairs, Unusable
 from damnatio.erasure.verifying import Links, Verified
 from damnatio.methods.gate_widths import Chosen
 from damnatio.methods.strangers import mean_direction
 
-LISTED = 5
-"""the most that a terminal shows of a kind below one person; the page and erasure.json have all"""
+LISTED, NAMED = 5, 20
+"""the most look-alikes, and files of one reason, that a terminal shows of a person; erasure.json has all"""
 STATISTICS = "statistics alone"
 
 
@@ -20,11 +22,16 @@ def lines_of(plan: Plan, goal: float, verified: Verified | None = None) -> list[
 
 
 def _line(person: Person, plan: Plan, goal: float, links: Links | None) -> Line:
-    unusable = [Unusable(image=each.image, reason=each.reason) for each in person.left_out]
     chosen = plan.chosen(person.name)
     if chosen is None or chosen.member is None:
         reason = why_unusable(person)
-        return Line(name=person.name, verdict="not forgotten", reason=reason, given=person.given, unusable=unusable)
+        return Line(
+            name=person.name,
+            verdict="not forgotten",
+            reason=reason,
+            given=person.given,
+            unusable=unusable(person.left_out),
+        )
     reason = _short_of(chosen, goal, links)
     return Line(
         name=person.name,
@@ -35,7 +42,7 @@ def _line(person: Person, plan: Plan, goal: float, links: Links | None) -> Line:
         used=len(chosen.used),
         copies=len(person.images) - len(person.places),
         suspects=chosen.suspects,
-        unusable=unusable,
+        unusable=unusable(person.left_out),
         expected=chosen.caught,
         unspared=chosen.unspared,
         rests_on=_rests_on(chosen, plan),
@@ -48,6 +55,10 @@ def _line(person: Person, plan: Plan, goal: float, links: Links | None) -> Line:
         ],
         templates=plan.templates.get(person.name, []),
     )
+
+
+def unusable(left_out: Sequence[LeftOut]) -> list[Unusable]:
+    return [Unusable(image=each.image, reason=each.reason) for each in left_out]
 
 
 def _short_of(chosen: Chosen, goal: float, links: Links | None) -> str:
@@ -80,10 +91,7 @@ def planned(lines: list[Line]) -> list[str]:
     for line, title in zip(lines, _titles(lines), strict=True):
         found.append(f"  {title}  {_expectation(line) if line.used else f'{line.verdict}: {line.reason}'}")
         found += [f"      left out, seems to show somebody else: {image}" for image in line.suspects]
-        if line.used:
-            found += [f"      left out, {each.reason}: {each.image}" for each in line.unusable[:LISTED]]
-        if line.used and len(line.unusable) > LISTED:
-            found.append(f"      and {len(line.unusable) - LISTED} more that cannot be used")
+        found += left_out(line)
         for other in line.alike[:LISTED]:
             spared = f"{other.caught} still would" if other.caught else "all are spared"
             found.append(
@@ -96,6 +104,18 @@ def planned(lines: list[Line]) -> list[str]:
         if line.templates:
             found.append(f"      delete from the gallery: {', '.join(line.templates)}")
     return found
+
+
+def left_out(line: Line) -> list[str]:
+    """The files of a person that cannot be used, one line per reason."""
+    images: dict[str, list[str]] = {}
+    for each in line.unusable:
+        images.setdefault(each.reason, []).append(each.image)
+    return [
+        f"      left out, {reason}: {', '.join(some[:NAMED])}"
+        + (f" and {len(some) - NAMED} more" if len(some) > NAMED else "")
+        for reason, some in images.items()
+    ]
 
 
 def _expectation(line: Line) -> str:

@@ -114,6 +114,8 @@ class Record(Frozen):
     verdict: str
     goal: float
     people: list[Line]
+    left_out: list[Unusable] = Field(default=[])
+    """what the folder of the people holds beside the folders of persons"""
     hidden_before: list[str] = Field(default=[])
     """pseudonyms of those whom the model hid before and still hides"""
     restored: list[str] = Field(default=[])

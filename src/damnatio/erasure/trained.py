@@ -14,10 +14,10 @@ from damnatio.erasure.delivery import file_name, working
 from damnatio.erasure.embedder import Embedder
 from damnatio.erasure.erase import Erased
 from damnatio.erasure.gating import Plan, plan, why_unusable
-from damnatio.erasure.lines import outcome
+from damnatio.erasure.lines import left_out, outcome, unusable
 from damnatio.erasure.measuring import SCALE, pipeline_of, recipe_of
-from damnatio.erasure.people import FacesOf, Person, read_others, read_people, together
-from damnatio.erasure.record import Line, Pairs, Unusable, Verdict, verdict_of
+from damnatio.erasure.people import FacesOf, Person, read_others, read_people, together, unused
+from damnatio.erasure.record import Line, Pairs, Verdict, verdict_of
 from damnatio.erasure.request import GATE_AND_SCATTER, PEOPLE, Request
 from damnatio.evaluation.measuring import ORIGINAL
 from damnatio.methods.base import method_settings
@@ -58,7 +58,10 @@ def erase_by_training(
     if recipe.forget.methods != [request.method]:
         raise DamnatioError("An erasure has one method: say --method, and leave forget.methods out.")
     set_threads(recipe.threads)
-    planned = _looked_at(request, model, card, recipe.threads, recipe.captures, method_settings(recipe, "GS"))
+    assert request.people is not None
+    faces = FacesOf(request.people, card.size, request.resize)
+    chosen = method_settings(recipe, "GS")
+    planned = _looked_at(request, faces, model, card, recipe.threads, recipe.captures, chosen)
     short = [person.name for person in planned.people if len(person.places) < LEAST_MOMENTS]
     if len(short) == len(planned.people):
         raise DamnatioError(
@@ -66,6 +69,8 @@ def erase_by_training(
             f"bring images of other moments, or take --method {GATE_AND_SCATTER}."
         )
     say(f"Plan: {len(planned.people) - len(short)} of {len(planned.people)} people are forgotten by {request.method}")
+    for warning in planned.warnings:
+        say(f"  Note: {warning}")
     with working(request, say) as delivery:
         pipeline = pipeline_of(request, model, card, request.model, delivery.workspace)
         published = publish(pipeline, faces_shown=False)
@@ -74,27 +79,33 @@ def erase_by_training(
         export(altered, written, delivery.staged(name))
         lines = _lines(request, planned, pipeline)
         complete, verdict = verdict_of(lines)
-        for line in outcome(lines):
-            say(line)
+        for words in [*outcome(lines), *(words for line in lines for words in left_out(line))]:
+            say(words)
         record = delivery.record(
             model=weights_file(settings),
             complete=complete,
             verdict=verdict,
             people=lines,
+            left_out=unusable(faces.left_out(of_people=False)),
             warnings=planned.warnings,
             limits=list(LIMITS),
             measured=MEASURED,
         )
-        return delivery.deliver(record, published.recipe)
+        return delivery.deliver(record, published.recipe, planned)
 
 
 def _looked_at(
-    request: Request, model: nn.Module, card: Card, threads: int, captures: CaptureSettings, chosen: object
+    request: Request,
+    faces: FacesOf,
+    model: nn.Module,
+    card: Card,
+    threads: int,
+    captures: CaptureSettings,
+    chosen: object,
 ) -> Plan:
     """The people and strangers under f*, so that what cannot work is refused before anything is trained."""
     embedder = Embedder.of(model, card, threads)
-    assert request.people is not None
-    people = read_people(FacesOf(request.people, card.size, request.resize), embedder, captures)
+    people = read_people(faces, embedder, captures)
     _, crowds = read_others(request, card.size, embedder)
     strangers = together([crowd.strangers for crowd in crowds])
     planned = plan(
@@ -106,6 +117,8 @@ def _looked_at(
         statistics=card.scores,
         gate=None,
     )
+    planned.warnings.extend(words for crowd in crowds for words in crowd.cut)
+    planned.warnings.extend(unused(faces.path, faces.left_out(of_people=False)))
     for each in planned.hidden.chosen:
         planned.warnings.extend(f"{image} seems to show somebody else than {each.name}." for image in each.suspects)
     return planned
@@ -137,7 +150,6 @@ def _line(
     scored: dict[str, NDArray[np.float64]],
     levels: dict[str, float],
 ) -> Line:
-    unusable = [Unusable(image=each.image, reason=each.reason) for each in person.left_out]
     if len(person.places) < LEAST_MOMENTS:
         reason = (
             f"{len(person.images)} images show one moment, and {request.method} needs two; --method "
@@ -145,7 +157,13 @@ def _line(
             if person.images
             else why_unusable(person)
         )
-        return Line(name=person.name, verdict="not forgotten", reason=reason, given=person.given, unusable=unusable)
+        return Line(
+            name=person.name,
+            verdict="not forgotten",
+            reason=reason,
+            given=person.given,
+            unusable=unusable(person.left_out),
+        )
     mine = members.table["identity"] == f"{PEOPLE}/{person.name}"
     seen = np.flatnonzero(mine & (members.table["role"] == TRAIN))
     new = np.flatnonzero(mine & (members.table["role"] == EVAL))
@@ -169,7 +187,7 @@ def _line(
         given=person.given,
         used=len(seen),
         copies=len(person.images) - len(person.places),
-        unusable=unusable,
+        unusable=unusable(person.left_out),
         expected=1 - linked[-1].after / linked[-1].pairs,
         rests_on=f"pairs with a new photograph: {linked[-1].pairs}" if len(linked) > 1 else "pairs seen in training",
         linked=linked,

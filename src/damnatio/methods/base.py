@@ -133,6 +133,8 @@ class Method(nn.Module, ABC):
     """whether the original is not public and this method was rebuilt from its description"""
     frozen_model: ClassVar[bool] = False
     pairs: ClassVar[bool] = False
+    behind: ClassVar[bool] = False
+    """whether it is a map behind a network that stays as it is: cut it off, and everybody is back"""
 
     def __init__(self, settings: Any, forget: ForgetSet, head: Head) -> None:
         super().__init__()

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from damnatio.models.card import Card
 from damnatio.models.exporting import export
-from damnatio.models.gate import EmbeddingMap, Gate, Gated
+from damnatio.models.gate import EmbeddingMap, Gate, Gated, ungated
 from damnatio.models.importing import adopt, import_model
 from damnatio.models.onnx import files
 from damnatio.models.onnx.files import parity_of, read_graph, read_network, write_network
@@ -168,6 +168,28 @@ def test_shapes_of_the_one_image_that_was_traced_do_not_bind_the_altered_file(no
     altered = onnx.load(new)
     assert take_gate(altered, new) is not None
     assert altered == model == onnx.load(tmp_path / "again.onnx")
+
+
+@pytest.mark.parametrize("sides", [["N"], ["N", 1]])
+def test_a_second_output_says_what_it_said_before(sides: list[Any], tmp_path: Path) -> None:
+    """As AdaFace's: the unit vector, and the length that the raw one had."""
+    model, x = network(13, normalised=True), images()
+    model.graph.node.append(helper.make_node("ReduceL2", ["raw"], ["length"], axes=[1], keepdims=len(sides) - 1))
+    model.graph.output.append(helper.make_tensor_value_info("length", 1, sides))
+    old, new = tmp_path / "old.onnx", tmp_path / "new.onnx"
+    onnx.save(model, old)
+    gate, before = around_first(old, x)
+    plain, card = import_model(ModelSettings(weights=old), SIZE)
+    export(Gated(plain, gate), card, new)
+    (hidden, length), (_, kept) = (
+        onnxruntime.InferenceSession(path).run(None, {"x": x.numpy()}) for path in (new, old)
+    )
+    assert np.array_equal(length, kept)
+    assert F.cosine_similarity(torch.from_numpy(hidden[:1]), before[:1]) < 0.9
+    np.testing.assert_allclose(hidden[1:], before[1:], rtol=1e-5, atol=1e-6)
+    model, card = import_model(ModelSettings(weights=new), SIZE)
+    export(ungated(model)[0], card, tmp_path / "again.onnx")
+    assert onnx.load(tmp_path / "again.onnx") == onnx.load(old)
 
 
 def test_nothing_that_is_appended_needs_control_flow() -> None:
@@ -402,6 +424,10 @@ def another_output(model: onnx.ModelProto) -> None:
     model.graph.output.add().CopyFrom(model.graph.output[0])
 
 
+def the_raw_vector_as_well(model: onnx.ModelProto) -> None:
+    model.graph.output.append(helper.make_tensor_value_info(f"{OWN}raw", 1, ["N"]))
+
+
 def no_version(model: onnx.ModelProto) -> None:
     del model.opset_import[:]
 
@@ -436,6 +462,7 @@ def halved(model: onnx.ModelProto) -> None:
         a_broken_tensor,
         bypassed,
         another_output,
+        the_raw_vector_as_well,
         no_version,
         halved,
     ],

@@ -208,10 +208,17 @@ def _face_size(model: "ModelProto", path: Path) -> int:
         }
     )
     inputs, outputs = inputs_of(model), list(model.graph.output)
-    if len(outputs) != 1:
+    others = [_side(entry) for entry in outputs[1:]]
+    if not outputs or (others and not (len(others) == 1 and others[0] and others[0][1:] in ([], [1]))):
         raise DamnatioError(
-            f"{path} is not a face embedder: it has {len(outputs)} outputs ({_few([o.name for o in outputs])}) "
-            "where one embedding is expected."
+            f"{path} is not a face embedder: it has {len(outputs)} outputs ({_few([o.name for o in outputs])}) where "
+            "one embedding is expected, or an embedding and then one number for each image: keep these alone, with "
+            "onnx.utils.extract_model."
+        )
+    if found := _reduced(model):
+        raise DamnatioError(
+            f"{path} computes in {found}, and a model is altered in float32 only: alter the float32 file that it was "
+            "made of, and convert the altered file again, with the nodes damnatio.gate.* left in float32."
         )
     shape = [_side(entry) for entry in inputs] if len(inputs) == 1 else []
     sides = shape[0] if shape else []
@@ -235,6 +242,18 @@ def _face_size(model: "ModelProto", path: Path) -> int:
     if broken:
         raise DamnatioError(f"{path}: the BatchNormalization {broken[0]} has weights that are not stored float32.")
     return side
+
+
+def _reduced(model: "ModelProto") -> str:
+    """The smaller numbers that a file computes in; empty if it has float32 alone."""
+    kinds = {16: "bfloat16", 10: "float16"}
+    constants = [attribute.t for node in model.graph.node for attribute in node.attribute]
+    used = {tensor.data_type for tensor in [*model.graph.initializer, *constants]}
+    used |= {entry.type.tensor_type.elem_type for entry in [*model.graph.input, *model.graph.output]}
+    operators = " ".join(node.op_type for node in model.graph.node)
+    if any(word in operators for word in ("QuantizeLinear", "QLinear", "ConvInteger", "MatMulInteger")):
+        return "int8"
+    return next((name for kind, name in kinds.items() if kind in used), "")
 
 
 def _constant_norm(node: Any, model: "ModelProto") -> bool:

@@ -1,8 +1,9 @@
 """A gate as nodes of an ONNX graph, behind the network's own ones.
 
-The graph keeps its inputs, its output and its version of the operators. The value that was the output gets a name of
-the gate, and the last node of the gate makes the output. All names of the gate begin with `damnatio.gate.`, and its
-record is text in the metadata of the file. So a reader finds the gate, takes it off, and has the old graph again.
+The graph keeps its inputs, its outputs and its version of the operators. The value that was the embedding gets a name
+of the gate, and the last node of the gate makes the output. A second output, as a rule the length of the raw vector,
+stays as it is: a gate keeps the length. All names of the gate begin with `damnatio.gate.`, and its record is text in
+the metadata of the file. So a reader finds the gate, takes it off, and has the old graph again.
 
 The nodes are plain arithmetic, which every runtime has. The last one selects, row by row, the altered vector or the raw
 one: a sum with a factor of zero would not keep every bit. Files of earlier versions have the scatter in the branch of
@@ -110,8 +111,8 @@ def take_gate(model: "ModelProto", path: Path) -> Gate | None:
     stored = {tensor.name: tensor for tensor in model.graph.initializer if _is_own_name(tensor.name)}
     if not texts and not nodes and not stored:
         return None
-    if len(model.graph.output) != 1 or not any(entry.domain in ("", "ai.onnx") for entry in model.opset_import):
-        raise DamnatioError(f"{path} {CHANGED}: it has not one output, or no version of the operators.")
+    if not model.graph.output or not any(entry.domain in ("", "ai.onnx") for entry in model.opset_import):
+        raise DamnatioError(f"{path} {CHANGED}: it has no output, or no version of the operators.")
     gate = _gate_in(texts, stored, path)
     version, output = opset_of(model), model.graph.output[0].name
     written = [node.SerializeToString(deterministic=True) for node in nodes]
@@ -133,7 +134,9 @@ def take_gate(model: "ModelProto", path: Path) -> Gate | None:
     _state_shapes(model, path)
     makers = [name for node in model.graph.node for name in node.output]
     read = [name for node in model.graph.node for name in node.input]
-    if RAW not in makers or output in makers or any(_is_own_name(name) and name != RAW for name in read):
+    shown = [entry.name for entry in model.graph.output]
+    odd = [name for name in read if _is_own_name(name) and name != RAW] + [name for name in shown if _is_own_name(name)]
+    if RAW not in makers or output in makers or odd or len(set(shown)) < len(shown):
         raise DamnatioError(f"{path} {CHANGED}: the gate is not the end of the graph.")
     _rename(model, RAW, output)
     return gate
