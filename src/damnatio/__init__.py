@@ -9,8 +9,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from damnatio.support.waiting import choose_waiting
-
 if TYPE_CHECKING:
     from torch import nn
 
@@ -20,8 +18,6 @@ if TYPE_CHECKING:
     from damnatio.models.card import Card
 
 __all__ = ["erase", "evaluate", "export", "hidden", "load_model", "run"]
-
-choose_waiting()  # here, where nothing has loaded torch yet
 
 __version__: str
 if not TYPE_CHECKING:
@@ -77,6 +73,7 @@ def erase(
     keep_work: bool = False,
     freeze: str = "",
     resize: bool = False,
+    accept_unmeasured: bool = False,
     overrides: Sequence[str] = (),
     say: Say | None = None,
 ) -> "Erased":
@@ -84,7 +81,8 @@ def erase(
 
     The arguments are those of `damnatio erase MODEL PEOPLE RETAIN`; `gallery` is one address or several, and a `case`
     (`damnatio.erasure.request.Case`) also writes a plan of what to delete from them. `complete` of the result says
-    whether everybody asked for was forgotten.
+    whether everybody asked for was measured to be forgotten, and the share of strangers touched is known; `exit_code`
+    of its record is that of the command.
     """
     from damnatio.erasure.erase import erase as carry_out
     from damnatio.erasure.request import Request
@@ -106,6 +104,7 @@ def erase(
         keep_work=keep_work,
         freeze=freeze,
         resize=resize,
+        accept_unmeasured=accept_unmeasured,
         overrides=overrides,
     )
     return carry_out(request, say or _silent)

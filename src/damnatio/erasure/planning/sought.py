@@ -12,7 +12,7 @@ from damnatio.erasure.planning.templates import Templates, templates_of
 from damnatio.erasure.proving.masking import holds_name
 from damnatio.erasure.record import Record
 from damnatio.erasure.request import Request
-from damnatio.erasure.verifying import LINKED
+from damnatio.erasure.verdict import LINKED
 from damnatio.faces.base import Images, UnreadableError
 from damnatio.faces.decoding import decode
 from damnatio.galleries.items import Sought, Units
