@@ -8,7 +8,7 @@ UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\
 """control characters, those that turn the direction of writing, and halves of characters"""
 
 
-class DamnatioError(Exception):
+class DamnatioError(ValueError):
     """Bad input or an impossible request. The command line prints only its text and exits with `code`."""
 
     code = 2
