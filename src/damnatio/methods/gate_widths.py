@@ -5,7 +5,7 @@ evenly. So each begins at the score to its prototype that the share `strangers` 
 
     t = centre + deviation * z(strangers / K)
 
-Centre and deviation are those of strangers' scores to this prototype (`_cone`), and z is the tail of the model's
+Centre and deviation are those of strangers' scores to this prototype (`cone_around`), and z is the tail of the model's
 strangers (`strangers.py`). A wider cone would break the bound, and a narrower one would catch fewer of the person's
 photographs.
 
@@ -135,7 +135,7 @@ def _draft(
     units = person.units[kept]
     best, own = 1, held_out(units, 1)
     if len(units) >= 2 * FOLDS:
-        cone = _cone(mean_direction(units), strangers, statistics)
+        cone = cone_around(mean_direction(units), strangers, statistics)
         caught = np.count_nonzero(own >= cone.offset(statistics.tail, share) + settings.ramp)
         for count in range(2, settings.prototypes + 1):
             scores = held_out(units, count)
@@ -157,7 +157,7 @@ def _decide(
     if kept is None:
         return Chosen(person.name, None, [], list(person.images), draft.own, 0.0, 0.0, 1.0)
     directions = draft.directions.astype(np.float32)
-    cones = [_cone(row, strangers, statistics) for row in directions.astype(np.float64)]
+    cones = [cone_around(row, strangers, statistics) for row in directions.astype(np.float64)]
 
     def expected(offset: float) -> float:
         return _expected(draft.own, len(kept), offset + settings.ramp, statistics)
@@ -243,7 +243,7 @@ def held_out(units: Units, count: int) -> Units:
     return scores
 
 
-def _cone(direction: Units, strangers: Strangers | None, statistics: Statistics) -> Cone:
+def cone_around(direction: Units, strangers: Strangers | None, statistics: Statistics) -> Cone:
     """The cone around a prototype, by where strangers' scores to it lie.
 
     Some prototypes have strangers who are nearer than others have, people of the same age, sex and origin for example,
