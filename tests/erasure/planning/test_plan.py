@@ -73,7 +73,7 @@ def test_a_new_enrolment_finds_nobody_under_the_altered_model(world: World) -> N
 def test_a_person_under_another_name_is_no_stranger(world: World) -> None:
     record = json.loads((world.out / "erasure.json").read_text())
     assert any(f"gallery/{ALIAS} seems to be {PERSON}" in words for words in record["warnings"])
-    assert record["complete"]
+    assert record["unmeasured"] == [PERSON]  # eight photographs alone are too few
 
 
 def test_other_names_are_looked_for_whatever_their_spelling(world: World) -> None:

@@ -122,6 +122,8 @@ def make_plan(
         method=record.method,
         complete=record.complete,
         verdict=record.verdict,
+        strangers=record.strangers,
+        holds=record.holds,
         model=record.model,
         files=record.files,
         rates=_rates(record),
@@ -234,6 +236,10 @@ def _rates(record: Record) -> list[Rate]:
             sums = found.setdefault(f"pairs of the people's photographs linked ({pairs.photographs})", [0, 0, 0])
             for at, value in enumerate((pairs.pairs, pairs.before, pairs.after)):
                 sums[at] += value
+    held = [line.held for line in record.people if line.held is not None and line.held.pairs]
+    if held:
+        of, b, a = (sum(getattr(each, name) for each in held) for name in ("pairs", "before", "linked"))
+        found["held-out pairs, of photographs that the alteration was not fitted on, linked"] = [of, b, a]
     rates = [Rate(name=name, before=share(b, of), after=share(a, of)) for name, (of, b, a) in found.items() if of]
     if record.gallery is not None and record.gallery.photographs:
         g = record.gallery

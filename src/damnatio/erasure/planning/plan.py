@@ -148,7 +148,10 @@ class Plan(Frozen):
     method: str
     complete: bool
     verdict: str
-    """on the model: the sentence of erasure.json"""
+    """on the model: the sentence of erasure.json, which names nobody"""
+    strangers: str = ""
+    holds: str = ""
+    """whether the file still holds the people"""
     model: File
     files: list[File]
     rates: list[Rate]

@@ -12,7 +12,7 @@ from damnatio.erasure.planning.templates import Templates, templates_of
 from damnatio.erasure.proving.masking import holds_name
 from damnatio.erasure.record import Record
 from damnatio.erasure.request import Request
-from damnatio.erasure.verifying import LINKED
+from damnatio.erasure.verdict import LINKED
 from damnatio.faces.base import Images, UnreadableError
 from damnatio.faces.decoding import decode
 from damnatio.galleries.items import Sought, Units
@@ -98,7 +98,9 @@ def wanted(request: Request, record: Record, gating: Gating) -> Wanted:
 def need_no_name(case: str, names: list[str]) -> None:
     """Refuse a case that is called after the person: the record holds the case, and no name."""
     if holds_name(case, names):
-        raise DamnatioError(f"--case {case} holds a name of the person: take the number of your register instead.")
+        raise DamnatioError(
+            f"--case {case} holds a name of the person, or a part of one: take the number of your register instead."
+        )
 
 
 def photographs_of(wanted: Wanted, embedder: Embedder, person: Person) -> Units:
