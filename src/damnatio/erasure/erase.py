@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from damnatio.erasure.record import Line, Record
 from damnatio.erasure.request import GATE_AND_SCATTER, Request, check, need_free
@@ -10,6 +11,9 @@ from damnatio.models.gate import Gate, ungated
 from damnatio.models.importing import import_model
 from damnatio.recipe.files import model_settings
 from damnatio.recipe.schema import Recipe
+
+if TYPE_CHECKING:
+    from damnatio.erasure.questions import Ask
 
 Say = Callable[[str], None]
 
@@ -39,8 +43,9 @@ class Erased:
         return self.record.people
 
 
-def erase(request: Request, say: Say = print) -> Erased:
-    """Forget the people, look at the written model, and record in `out` what was done; or restore people."""
+def erase(request: Request, say: Say = print, ask: "Ask | None" = None) -> Erased:
+    """Forget the people, look at the written model, and record in `out` what was done; or restore people. `ask` asks
+    the operator whether somebody is a person to forget; without it, what the request does not answer is an error."""
     own = [override for override in request.overrides if override.startswith(("model.", "plugins="))]
     settings = model_settings(request.model, own)
     check(request)
@@ -51,12 +56,14 @@ def erase(request: Request, say: Say = print) -> Erased:
         check_case(request)
     network, card = import_model(settings)
     if request.restore:
-        from damnatio.erasure.restoring import restore as carry_out
-    elif request.method == GATE_AND_SCATTER:
+        from damnatio.erasure.restoring import restore
+
+        return restore(request, settings, network, card, say)
+    if request.method == GATE_AND_SCATTER:
         from damnatio.erasure.gated import erase_by_gate as carry_out
     else:
         from damnatio.erasure.trained import erase_by_training as carry_out
-    return carry_out(request, settings, network, card, say)
+    return carry_out(request, settings, network, card, say, ask)
 
 
 @dataclass(frozen=True)

@@ -127,6 +127,10 @@ class Record(Frozen):
     """photographs of others that were embedded by the old model and by the written file"""
     inside: int = 0
     """how many of them lie in a gate; all others came out equal, bit for bit"""
+    same: dict[str, str] = Field(default={})
+    """names in galleries that the operator said to be one of the people, and which"""
+    not_same: list[str] = Field(default=[])
+    """people of RETAIN, the bystanders and the galleries of whom the operator said that they are somebody else"""
     gallery: Searches | None = None
     warnings: list[str] = Field(default=[])
     limits: list[str] = Field(default=[])

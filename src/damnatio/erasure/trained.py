@@ -13,10 +13,11 @@ from damnatio.embedding import load_embeddings
 from damnatio.erasure.delivery import file_name, working
 from damnatio.erasure.embedder import Embedder
 from damnatio.erasure.erase import Erased
-from damnatio.erasure.gating import Plan, plan, why_unusable
+from damnatio.erasure.gating import Plan, plan, settle, why_unusable
 from damnatio.erasure.lines import outcome
 from damnatio.erasure.measuring import SCALE, pipeline_of, recipe_of
 from damnatio.erasure.people import FacesOf, Person, read_others, read_people, together
+from damnatio.erasure.questions import Ask, Settled
 from damnatio.erasure.record import Line, Pairs, Unusable, Verdict, verdict_of
 from damnatio.erasure.request import GATE_AND_SCATTER, PEOPLE, Request
 from damnatio.evaluation.measuring import ORIGINAL
@@ -51,14 +52,20 @@ MEASURED = (
 
 
 def erase_by_training(
-    request: Request, settings: ModelSettings, model: nn.Module, card: Card, say: Callable[[str], None]
+    request: Request,
+    settings: ModelSettings,
+    model: nn.Module,
+    card: Card,
+    say: Callable[[str], None],
+    ask: Ask | None = None,
 ) -> Erased:
     need_no_map(model, f"fine-tuning it by {request.method}")
     recipe = recipe_of(request, model, card, request.model)
     if recipe.forget.methods != [request.method]:
         raise DamnatioError("An erasure has one method: say --method, and leave forget.methods out.")
     set_threads(recipe.threads)
-    planned = _looked_at(request, model, card, recipe.threads, recipe.captures, method_settings(recipe, "GS"))
+    chosen = method_settings(recipe, "GS")
+    planned, answers = _looked_at(request, model, card, recipe.threads, recipe.captures, chosen, ask)
     short = [person.name for person in planned.people if len(person.places) < LEAST_MOMENTS]
     if len(short) == len(planned.people):
         raise DamnatioError(
@@ -81,6 +88,7 @@ def erase_by_training(
             complete=complete,
             verdict=verdict,
             people=lines,
+            not_same=answers.not_same,
             warnings=planned.warnings,
             limits=list(LIMITS),
             measured=MEASURED,
@@ -89,13 +97,20 @@ def erase_by_training(
 
 
 def _looked_at(
-    request: Request, model: nn.Module, card: Card, threads: int, captures: CaptureSettings, chosen: object
-) -> Plan:
+    request: Request,
+    model: nn.Module,
+    card: Card,
+    threads: int,
+    captures: CaptureSettings,
+    chosen: object,
+    ask: Ask | None,
+) -> tuple[Plan, Settled]:
     """The people and strangers under f*, so that what cannot work is refused before anything is trained."""
     embedder = Embedder.of(model, card, threads)
     assert request.people is not None
-    people = read_people(FacesOf(request.people, card.size, request.resize), embedder, captures)
-    _, crowds = read_others(request, card.size, embedder)
+    faces = FacesOf(request.people, card.size, request.resize)
+    people = read_people(faces, embedder, captures)
+    _, crowds = read_others(request, card.size, embedder, faces)
     strangers = together([crowd.strangers for crowd in crowds])
     planned = plan(
         GateAndScatter(chosen),
@@ -108,7 +123,7 @@ def _looked_at(
     )
     for each in planned.hidden.chosen:
         planned.warnings.extend(f"{image} seems to show somebody else than {each.name}." for image in each.suspects)
-    return planned
+    return planned, settle(request, planned, ask)
 
 
 def _lines(request: Request, planned: Plan, pipeline: Pipeline) -> list[Line]:

@@ -49,6 +49,8 @@ class Photographs:
     name: str
     units: Units
     images: list[str]
+    templates: Units | None = None
+    """more vectors of the person, without images: prototypes are made of them too, and nothing is measured on them"""
 
 
 @dataclass(frozen=True)
@@ -103,13 +105,13 @@ def choose(
     others: int = 0,
     spared: Strangers | None = None,
 ) -> list[Chosen]:
-    """The prototypes and cones of each person; `others` is the number of cones that the gate has already. Without
-    `spared`, the strangers are spared."""
+    """The prototypes and cones of each person; `others` is the number of cones that the gate has already. All of
+    `spared` are spared; without it, the strangers but those who seem to be the person."""
     share = settings.strangers / max(len(people) + others, 1)
     drafts = [_draft(person, strangers, statistics, settings, share) for person in people]
     cones = sum(len(draft.directions) for draft in drafts if draft.kept is not None)
     share = settings.strangers / max(cones + others, 1)
-    return [_decide(draft, strangers, spared or strangers, statistics, settings, share) for draft in drafts]
+    return [_decide(draft, strangers, spared, statistics, settings, share) for draft in drafts]
 
 
 @dataclass(frozen=True)
@@ -142,7 +144,8 @@ def _draft(
             more = np.count_nonzero(scores >= cone.offset(statistics.tail, share / count) + settings.ramp)
             if more - caught >= max(GAIN[0], GAIN[1] * len(units)):
                 best, own, caught = count, scores, more
-    return _Draft(person, kept, prototypes(units, best), own)
+    known = units if person.templates is None else np.concatenate([units, person.templates])
+    return _Draft(person, kept, prototypes(known, best), own)
 
 
 def _decide(
@@ -163,7 +166,7 @@ def _decide(
         return _expected(draft.own, len(kept), offset + settings.ramp, statistics)
 
     wide = max(cone.offset(statistics.tail, share) for cone in cones)
-    near, same = _nearest(directions.astype(np.float64), draft.own, spared, statistics)
+    near, same = _nearest(directions.astype(np.float64), draft.own, strangers, spared, statistics)
     least = _least(near, draft.own, len(kept), statistics, settings)
     cones = [cone.model_copy(update={"least": least}) for cone in cones]
     offset = max(cone.offset(statistics.tail, share) for cone in cones)
@@ -283,20 +286,22 @@ class _Near:
 
 
 def _nearest(
-    directions: Units, own: Units, strangers: Strangers | None, statistics: Statistics
+    directions: Units, own: Units, strangers: Strangers | None, spared: Strangers | None, statistics: Statistics
 ) -> tuple[list[_Near], list[str]]:
-    """The strangers at hand with their scores to a person's prototypes, and those who seem to be that person: half of
-    their images are as near to the prototypes as nine tenths of the person's own."""
-    if strangers is None:
+    """Whoever is to be spared, with their scores to a person's prototypes, and the strangers who seem to be that
+    person: half of their images are as near to the prototypes as nine tenths of the person's own."""
+    others = strangers if spared is None else spared
+    if others is None or not len(others):
         return [], []
-    scores = (strangers.units @ directions.T).max(axis=1)
+    scores = (others.units @ directions.T).max(axis=1)
     middle = (statistics.mated_mean + statistics.nonmated_mean) / 2
     is_person = max(middle, float(np.quantile(own, 0.1)) if len(own) > 2 else statistics.mated_mean)
     near: list[_Near] = []
     same: list[str] = []
-    for name, rows in zip(strangers.names, strangers.groups, strict=True):
+    for name, rows in zip(others.names, others.groups, strict=True):
         theirs = scores[rows]
-        if theirs.max() >= is_person and float(np.median(theirs)) >= is_person:  # a median takes far longer
+        seems = theirs.max() >= is_person and float(np.median(theirs)) >= is_person  # a median takes far longer
+        if seems and spared is None:
             same.append(name)
         else:
             near.append(_Near(name, theirs))
