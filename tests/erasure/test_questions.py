@@ -67,8 +67,12 @@ def test_own_row_under_another_name_is_a_question(tmp_path: Path, model: Path, p
 
 
 def test_the_answer_changes_the_gate(tmp_path: Path, model: Path, people: Path, gallery: Path) -> None:
+    told: list[str] = []
+
     def answered(out: str, **words: Any) -> Erased:
-        return erase(model, people, out=tmp_path / out, gallery=gallery, overrides=["threads=1"], **words)
+        return erase(
+            model, people, out=tmp_path / out, gallery=gallery, overrides=["threads=1"], say=told.append, **words
+        )
 
     same, other = answered("same", same=[GUEST]), answered("other", not_same=[GUEST])
     assert new_hidden(model, same) > 0.9
@@ -82,9 +86,11 @@ def test_the_answer_changes_the_gate(tmp_path: Path, model: Path, people: Path, 
     (line,) = other.people
     assert line.templates == ["gallery/person000"]
     assert [(alike.name, alike.would, alike.caught) for alike in line.alike] == [(f"gallery/{GUEST}", 1, 0)]
+    assert line.begins is not None
     assert line.unspared is not None
-    assert line.expected is not None
-    assert line.unspared > line.expected
+    assert line.begins > line.unspared + 0.1
+    words = f"from a score of {line.begins:.3f} on instead of {line.unspared:.3f}, and {line.lost} of the 8 used"
+    assert any(words in line for line in told)
     assert json.loads((tmp_path / "other/erasure.json").read_text())["not_same"] == [f"gallery/{GUEST}"]
 
 

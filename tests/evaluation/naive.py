@@ -306,7 +306,23 @@ class Naive:
             for person in {name for name, _ in pairs}:
                 unlinked.append(all(score < threshold for name, score in pairs if name == person))
             results["1:1", group, target, "weakly_forgotten"] = share(unlinked), len(unlinked)
+            people = [name for name, _ in pairs]
+            chance = [(1 - target) ** people.count(name) for name in set(people)]
+            mean = sum(chance) / len(chance) if chance else math.nan
+            results["1:1", group, target, "weakly_forgotten_chance"] = mean, len(chance)
+        results["1:1", "F", target, "linked_people"] = self._beyond_chance(groups["F"], threshold, target)
         return results
+
+    def _beyond_chance(self, pairs: list[tuple[str, float]], threshold: float, target: float) -> tuple[float, int]:
+        """Of the people with six pairs or more: those with so many links as chance gives one person in twenty."""
+        linked = []
+        for person in {name for name, _ in pairs}:
+            scores = [score for name, score in pairs if name == person]
+            n, links = len(scores), sum(score >= threshold for score in scores)
+            tail = sum(math.comb(n, k) * target**k * (1 - target) ** (n - k) for k in range(links, n + 1))
+            if n >= 6:
+                linked.append(tail <= 0.05)
+        return share(linked), len(linked)
 
     def _distances(self, reference: "Naive") -> Results:
         results: Results = {}

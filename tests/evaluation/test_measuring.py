@@ -306,7 +306,7 @@ def test_curves_agree_with_the_single_operating_points(tmp_path: Path) -> None:
 
 NO_RATES = (
     *("threshold", "threshold_0.001", "threshold_eer", "EER", "std", "quantile_0.001", "drift_cosine"),
-    *("W1", "W1_retain", "deformation", "footprint"),
+    *("W1", "W1_retain", "deformation", "footprint", "weakly_forgotten_chance"),
 )
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from damnatio.evaluation.calibrating import Calibrated
+from damnatio.evaluation.chance import FEWEST, LINKED, beyond
 from damnatio.evaluation.measuring import measure
 from damnatio.evaluation.nonmated import Spread, nonmated_pairs
 from damnatio.evaluation.operating_range import UNLINKED, CurvePoint, Drawn, curves, false_match_thresholds
@@ -34,11 +35,27 @@ def recounted(c: Comparisons, point: CurvePoint) -> tuple[int, int]:
     if point.metric == "TMR":
         scores = c.mated[point.group].scores.tolist()
         return sum(score >= point.threshold for score in scores), len(scores)
+    if point.metric == LINKED:
+        return recounted_people(c, point)
     links: dict[int, bool] = {}
     for group in SINGLE_GROUPS if point.group == "F" else (point.group,):
         for score, who in zip(c.mated[group].scores, c.mated[group].subjects, strict=True):
             links[who] = links.get(who, False) or score >= point.threshold
     return sum(not linked for linked in links.values()), len(links)
+
+
+def recounted_people(c: Comparisons, point: CurvePoint) -> tuple[int, int]:
+    """People with six pairs or more, and those with more links than chance has in nineteen of twenty."""
+    pairs: dict[int, list[bool]] = {}
+    for group in SINGLE_GROUPS:
+        for score, who in zip(c.mated[group].scores, c.mated[group].subjects, strict=True):
+            pairs.setdefault(who, []).append(score >= point.threshold)
+    enough = [each for each in pairs.values() if len(each) >= FEWEST]
+    p = point.target
+    tails = [
+        sum(math.comb(len(e), k) * p**k * (1 - p) ** (len(e) - k) for k in range(sum(e), len(e) + 1)) for e in enough
+    ]
+    return sum(tail <= 0.05 for tail in tails), len(enough)
 
 
 def calibrated_on(c: Comparisons, point: CurvePoint) -> Scores:
@@ -55,17 +72,19 @@ def test_every_point_is_counted_again(scale: str) -> None:
     for point in found:
         accepted, count = recounted(c, point)
         assert (point.accepted, point.count) == (accepted, count), point
-        assert point.rate == accepted / count
+        assert point.rate == pytest.approx(accepted / count if count else math.nan, nan_ok=True)
         calibration = calibrated_on(c, point)
         assert point.threshold == threshold_at(calibration, point.target)
         assert point.errors == int((calibration >= point.threshold).sum())
         assert point.attained == acceptance_rate(calibration, point.threshold) <= point.target
-        if point.metric == "FMR" or accepted in (0, count):
+        if not count:
+            continue
+        if point.metric in ("FMR", LINKED) or accepted in (0, count):
             assert (point.low, point.high) == pytest.approx(wilson(accepted, count), abs=1e-12)
         assert 0 <= point.low <= point.high <= 1
     series = {(point.metric, point.group) for point in found}
     mated = {("TMR", group) for group in c.mated} | {("TPIR", group) for group in c.searches}
-    unlinked = {(UNLINKED, group) for group in (*SINGLE_GROUPS, "F")}
+    unlinked = {(UNLINKED, group) for group in (*SINGLE_GROUPS, "F")} | {(LINKED, "F")}
     assert series == mated | unlinked | {("FMR", name) for name in FALSE_MATCHES.values()}
     keys = [(point.task, point.metric, point.group, point.target) for point in found]
     assert len(set(keys)) == len(keys)
@@ -138,6 +157,29 @@ def test_counts_by_hand() -> None:
     assert [found[UNLINKED, "Ftr-Ftr", tau] for tau in (0.8, 0.65, 0.6)] == [(1, 2), (1, 2), (0, 2)]
     assert [found[UNLINKED, "F", tau] for tau in (0.8, 0.65, 0.6)] == [(1, 2), (0, 2), (0, 2)]
     assert [found["FMR", "TxT", tau] for tau in (0.8, 0.65, 0.6)] == [(1, 3), (1, 3), (2, 3)]
+
+
+@pytest.mark.parametrize(
+    ("links", "pairs", "rate", "more"),
+    [
+        (0, 195, 1e-4, False),
+        (1, 195, 1e-4, True),  # one person in fifty has a link by chance
+        (1, 600, 1e-4, False),  # one in seventeen
+        (4, 195, 1e-2, False),  # of 195 pairs two link by chance
+        (5, 195, 1e-2, True),
+        (6, 6, 0.5, True),
+        (5, 6, 0.5, False),
+    ],
+)
+def test_a_person_links_beyond_chance_if_one_stranger_in_twenty_does_not(
+    links: int, pairs: int, rate: float, more: bool
+) -> None:
+    assert bool(beyond(np.array([links]), np.array([pairs]), rate)[0]) is more
+
+
+def test_who_has_fewer_than_six_pairs_is_not_measured() -> None:
+    found = {key: (point.accepted, point.count) for key, point in points().items()}
+    assert found[LINKED, "F", 0.65] == (0, 0), "Ann has three pairs, Bob two"
 
 
 def test_wilson_is_the_interval_without_draws_and_of_all_or_none() -> None:

@@ -17,7 +17,7 @@ from PIL import Image
 from damnatio.faces import collecting
 from damnatio.faces.base import Faces, UnreadableError
 from damnatio.faces.collecting import collect
-from damnatio.faces.decoding import decode
+from damnatio.faces.decoding import AVIF, decode
 from damnatio.faces.folder import Folder
 from damnatio.support.errors import DamnatioError
 from damnatio.support.files import content_key
@@ -59,7 +59,14 @@ def test_only_images_inside_identities_are_taken(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("ending", "kind", "options"),
-    [("png", "PNG", {}), ("bmp", "BMP", {}), ("webp", "WEBP", {"lossless": True}), ("PNG", "PNG", {})],
+    [
+        ("png", "PNG", {}),
+        ("bmp", "BMP", {}),
+        ("webp", "WEBP", {"lossless": True}),
+        ("PNG", "PNG", {}),
+        ("tif", "TIFF", {}),
+        ("tiff", "TIFF", {"compression": "tiff_lzw"}),
+    ],
 )
 def test_lossless_formats_give_the_pixels_that_were_written(
     tmp_path: Path, ending: str, kind: str, options: dict[str, Any]
@@ -68,6 +75,48 @@ def test_lossless_formats_give_the_pixels_that_were_written(
     faces, skipped, _ = collected(root, tmp_path / "out")
     assert np.array_equal(faces.read([0])[0], pixels())
     assert len(skipped) == 0
+
+
+def test_gif_is_read_exactly() -> None:
+    grey = pixels()[..., 0]
+    assert np.array_equal(decode(encoded(Image.fromarray(grey), "GIF")), np.stack([grey] * 3, axis=2))
+
+
+@pytest.mark.parametrize("kind", ["GIF", "TIFF"])
+def test_several_pictures_in_one_file_are_never_read_as_one(kind: str) -> None:
+    content = encoded(Image.fromarray(pixels(1)), kind, save_all=True, append_images=[Image.fromarray(pixels(2))])
+    with pytest.raises(UnreadableError, match="several pictures in one file"):
+        decode(content)
+
+
+def test_pixels_of_32_bits_are_never_clipped() -> None:
+    deep = Image.fromarray(np.full((SIZE, SIZE), 1000.0, np.float32))
+    with pytest.raises(UnreadableError, match="32 bits"):
+        decode(encoded(deep, "TIFF"))
+
+
+def test_every_file_is_used_or_named(tmp_path: Path) -> None:
+    files = {
+        "anna/1.png": png(),
+        "anna/2.heic": b"x",
+        "anna/notes": b"x",
+        "anna/more/2.png": png(),
+        "anna/.DS_Store": b"x",
+        "stray.jpg": b"x",
+        ".git/config": b"x",
+        "Thumbs.db": b"x",
+    }
+    faces, skipped, _ = collected(written(tmp_path / "faces", files), tmp_path / "out")
+    assert faces.table["image"].tolist() == ["anna/1.png"]
+    assert {row["image"]: (row["identity"], row["reason"]) for row in skipped.rows()} == {
+        "anna/2.heic": ("anna", ".heic is not read: save a photograph as PNG or JPEG"),
+        "anna/notes": ("anna", "a name without an ending is not read: save a photograph as PNG or JPEG"),
+        "anna/more": ("anna", "a folder inside a person's folder is not read"),
+        "anna/.DS_Store": ("", "hidden"),
+        ".git": ("", "hidden"),
+        "Thumbs.db": ("", "hidden"),
+        "stray.jpg": ("", "in no person's folder"),
+    }
 
 
 def test_jpeg_folder_is_read(tmp_path: Path) -> None:
@@ -201,17 +250,16 @@ def test_link_to_nowhere_is_skipped_like_any_broken_image(tmp_path: Path) -> Non
     assert skipped["image"].tolist() == ["anna/2.png"]
 
 
-def test_file_name_that_is_no_text_is_reported_or_skipped(tmp_path: Path) -> None:
+def test_file_name_that_is_no_text_is_skipped_and_the_others_are_read(tmp_path: Path) -> None:
     """Names from old archives are Latin-1 bytes: they can be opened, and not be written into a table as they are."""
     root = written(tmp_path / "faces", {"anna/1.png": png(), "anna/2.png": png(1)})
     os.rename(root / "anna" / "2.png", os.fsencode(root / "anna") + b"/\xfc.png")
-    try:
-        _, skipped, _ = collected(root, tmp_path / "out")
-    except DamnatioError as error:
-        said = str(error)
-    else:
-        said = " ".join(skipped["image"])
-    assert "anna/" in said
+    os.rename(written(tmp_path / "more", {"x/1.png": png(2)}) / "x", os.fsencode(root) + b"/m\xfcller")
+    faces, skipped, _ = collected(root, tmp_path / "out")
+    assert faces.table["image"].tolist() == ["anna/1.png"]
+    assert skipped["image"].tolist() == [r"anna/\xfc.png", r"m\xfcller/1.png"]
+    assert skipped["identity"].tolist() == ["anna", r"m\xfcller"]
+    assert all("not UTF-8: rename it" in reason for reason in skipped["reason"])
 
 
 def test_image_that_vanished_after_the_stage_is_reported(tmp_path: Path) -> None:
@@ -319,13 +367,14 @@ def exif(orientation: int) -> bytes:
     return tags.tobytes()
 
 
-@pytest.mark.parametrize("kind", ["PNG", "JPEG"])
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "TIFF", *AVIF])
 @pytest.mark.parametrize("orientation", ORIENTED)
 def test_turned_image_is_read_upright(orientation: int, kind: str) -> None:
     stored = np.ascontiguousarray(ORIENTED[orientation](smooth()))
-    options: dict[str, Any] = {"quality": 100, "subsampling": 0} if kind == "JPEG" else {}
+    options: dict[str, Any] = {"JPEG": {"quality": 100, "subsampling": 0}}.get(kind, {})
+    options |= {"quality": 100, "subsampling": "4:4:4"} if kind == "AVIF" else {}
     read = decode(encoded(stored, kind, exif=exif(orientation), **options))
-    assert np.abs(read.astype(int) - smooth()).max() <= (8 if kind == "JPEG" else 0)
+    assert np.abs(read.astype(int) - smooth()).max() <= {"JPEG": 8, "AVIF": 12}.get(kind, 0)
 
 
 @pytest.mark.parametrize("orientation", [0, 9, 77])
@@ -455,6 +504,8 @@ VALID = {
     "turned jpeg": encoded(smooth(), "JPEG", exif=rich_exif()),
     "turned png": encoded(smooth(), "PNG", exif=rich_exif()),
     "webp": encoded(smooth(), "WEBP"),
+    "gif": encoded(smooth(), "GIF"),
+    "tiff": encoded(smooth(), "TIFF", compression="tiff_lzw"),
 }
 
 
@@ -493,6 +544,5 @@ def test_folder_of_nobody_is_named(tmp_path: Path) -> None:
     root = written(tmp_path / "faces", {"anna/1.png": png(), "bert/notes.txt": b"", "loose.txt": b"", ".git/x": b""})
     (root / "carl").mkdir()
     _, skipped, _ = collected(root, tmp_path / "out")
-    assert [tuple(row.values()) for row in skipped.rows()] == [
-        (name, name, "a folder without images") for name in ("bert", "carl")
-    ]
+    nobody = [row["image"] for row in skipped.rows() if row["reason"] == "a folder without images"]
+    assert nobody == ["bert", "carl"]

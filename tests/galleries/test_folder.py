@@ -121,6 +121,26 @@ def test_a_photograph_is_found_by_its_face_under_any_name(photos: Path) -> None:
     }
 
 
+def test_what_cannot_be_looked_at_is_named(photos: Path) -> None:
+    (photos / "Bob/3.heic").write_bytes(b"x")
+    (photos / "Bob/clip.mp4").write_bytes(b"x")
+    latin = os.fsencode(photos) + b"/M\xfcller"
+    os.mkdir(latin)
+    with open(latin + b"/1.jpg", "wb") as file:
+        file.write(b"x")
+
+    def faces(content: bytes) -> Units | str:
+        return "no image" if content == b"x" else np.zeros((0, 2), np.float32)
+
+    with open_store(str(photos)) as store:
+        notes = store.find(Sought(templates=np.eye(2, dtype=np.float32), threshold=0.5, faces=faces)).notes
+        assert "Not looked at: photographs/Bob/3.heic (no image)." in notes
+        unreached = " ".join(store.unreached())
+        assert "Bob/clip.mp4" in unreached
+        assert r"M\xfcller has no name in UTF-8" in unreached
+        json.dumps([store.unreached(), store.census().model_dump()]).encode()
+
+
 @pytest.mark.parametrize("kind", ["symlink", "hard link", "hard link to a neighbour", "symlink to a neighbour"])
 def test_links_out_of_what_goes_are_refused_and_nothing_is_deleted(photos: Path, kind: str) -> None:
     path = photos / "Ann/1.jpg"

@@ -17,8 +17,8 @@ from damnatio.evaluation.protocol import AVERAGED
 from damnatio.metrics.distributions import EDGES
 from damnatio.reporting import canvas, figures, joined_figures, mechanism, trade_off, weak_strong
 from damnatio.reporting.canvas import SMALL, STYLE, WIDTH
-from damnatio.reporting.layouts import Panel
 from damnatio.reporting.looks import METHODS, OTHERS, in_order, looks_of
+from damnatio.reporting.panels import Panel
 from damnatio.support.tables import Table
 from tests.reporting.test_trade_off import panel
 

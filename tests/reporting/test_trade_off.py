@@ -8,9 +8,9 @@ import pytest
 from matplotlib.figure import Figure
 
 from damnatio.reporting import trade_off
-from damnatio.reporting.layouts import Panel
 from damnatio.reporting.looks import METHODS
 from damnatio.reporting.lookup import Results
+from damnatio.reporting.panels import Panel
 from damnatio.reporting.weak_strong import Chosen, choose
 from damnatio.support.tables import Table
 

@@ -16,9 +16,9 @@ DESCRIPTION = (
     "Make a model in service forget people. Each source of faces is a folder of people, a manifest, a .rec, or .tar "
     "shards. OUT gets the altered model in the format it came in, with its card; erasure.html and erasure.json, which "
     "say for each person what happened; and with RETAIN a report on the model before and after. Exit code 0: everyone "
-    "asked for was forgotten; 3: not everyone; 2: nothing was done."
+    "asked for was measured to be forgotten, and the share of strangers touched is known; 3: not so; 2: nothing was "
+    "done."
 )
-INCOMPLETE = 3
 
 
 def add(verbs: "Verbs[argparse.ArgumentParser]") -> None:
@@ -42,9 +42,11 @@ def add(verbs: "Verbs[argparse.ArgumentParser]") -> None:
     verb.add_argument("--bystanders", type=Path, metavar="SOURCE", help=bystanders)
     verb.add_argument("--development", type=Path, metavar="SOURCE", help="strangers to calibrate on (split off RETAIN)")
     verb.add_argument("--test", type=Path, metavar="SOURCE", help="strangers to measure on (split off RETAIN)")
-    strangers = "GS: the share of strangers that all people's gates may catch together (0.0001)"
+    strangers = "GS: the share of strangers that the widths of all gates aim at (0.0001)"
     verb.add_argument("--strangers", type=float, default=1e-4, metavar="SHARE", help=strangers)
-    goal = "the share of a person's new photographs that must be lost (0.9)"
+    accept = "exit with 0 also if people are hidden and not measured, or the share of strangers touched is unknown"
+    verb.add_argument("--accept-unmeasured", action="store_true", help=accept)
+    goal = "the share of a person's new photographs that must be lost, where it is measured (0.9)"
     verb.add_argument("--goal", type=float, default=0.9, metavar="SHARE", help=goal)
     verb.add_argument("--list", action="store_true", help="list the people whom MODEL hides, by pseudonym")
     restore = "write MODEL without this person; may be repeated"
@@ -138,6 +140,7 @@ def _erase(options: argparse.Namespace) -> int:
         keep_work=options.keep_work,
         freeze=options.freeze,
         resize=options.resize,
+        accept_unmeasured=options.accept_unmeasured,
         overrides=options.set,
     )
     done = erase(request, say, _ask if sys.stdin.isatty() and sys.stdout.isatty() else None)
@@ -150,8 +153,10 @@ def _erase(options: argparse.Namespace) -> int:
         from damnatio.erasure.planning.plan import PAGE
 
         print(f"Plan: {options.out / PAGE}")
+    if done.record.unmeasured:
+        print(f"Hidden, not measured: {', '.join(done.record.unmeasured)}")
     print(done.record.verdict)
-    return 0 if done.complete else INCOMPLETE
+    return done.record.exit_code
 
 
 def _ask(question: "Question") -> bool:
@@ -179,15 +184,19 @@ def _method(options: argparse.Namespace) -> str:
 
 
 def _list(options: argparse.Namespace) -> int:
-    from damnatio.erasure.erase import hidden
+    from damnatio.erasure.erase import listed
 
     settings = [override for override in options.set if override.startswith(("model.", "plugins="))]
-    found = hidden(options.model, settings)
-    if not found:
+    found = listed(options.model, settings)
+    if found.verdict is None:
         print("It hides nobody.")
         return 0
-    print(f"{'pseudonym':<16}{'photographs':>12}{'cones':>7}{'begin at':>10}{'hidden, if alone':>24}")
-    for person in found:
+    print(f"{'pseudonym':<16}{'photographs':>12}{'cones':>7}{'begin at':>10}  verdict")
+    for person in found.people:
         begins = ", ".join(f"{offset:.3f}" for offset in person.begins)
-        print(f"{person.pseudonym:<16}{person.photographs:>12}{person.cones:>7}{begins:>10}{person.caught:>24.1%}")
+        judged = ": ".join(filter(None, (person.judged.verdict, person.judged.reason)))
+        print(f"{person.pseudonym:<16}{person.photographs:>12}{person.cones:>7}{begins:>10}  {judged}")
+    print(found.strangers)
+    print(found.holds)
+    print(found.verdict.sentence)
     return 0

@@ -13,6 +13,7 @@ from damnatio.cli import audit, cases, erase, listing, models, planning, runs, s
 from damnatio.cli.showing import speaks
 from damnatio.cli.streams import harden
 from damnatio.support.errors import DamnatioError
+from damnatio.support.waiting import choose_waiting
 
 EPILOG = """\
 examples:
@@ -71,6 +72,8 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     harden()
+    if "torch" not in sys.modules:
+        choose_waiting()
     top = parser()
     options = top.parse_args(arguments)
     options.words = list(sys.argv[1:] if arguments is None else arguments)

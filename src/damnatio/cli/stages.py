@@ -119,4 +119,4 @@ def _evaluate(pipeline: "Pipeline", options: argparse.Namespace) -> None:
     found = {model: pipeline.evaluation(*model) for model in pipeline.models()}
     made = [Evaluated(*model, output.path) for model, output in found.items() if not isinstance(output, Absent)]
     if made and is_main():
-        tell(answers_of(pipeline.recipe, made))
+        tell(answers_of(pipeline.recipe, pipeline.partitions().path, made))

@@ -16,12 +16,12 @@ from damnatio.erasure.page import write_page
 from damnatio.erasure.record import JSON, PAGE, File, Record
 from damnatio.erasure.request import Request
 from damnatio.recipe.schema import Recipe
-from damnatio.support.errors import DamnatioError
 from damnatio.support.files import digest_of, write_atomically
 from damnatio.workspace import Workspace
 
 if TYPE_CHECKING:
     from damnatio.erasure.erase import Erased
+    from damnatio.erasure.gating import Plan as Gating
 
 REPORT, READY = "report", "ready"
 REMOVED = "The working folder was removed: it may have held pixels and embeddings of the people."
@@ -43,7 +43,7 @@ def working(request: Request, say: Callable[[str], None]) -> "Iterator[Delivery]
     with Workspace(request.work, say=say, alone=True) as workspace:
         try:
             yield Delivery(request, workspace)
-        except DamnatioError:
+        except Exception:
             if not request.keep_work:
                 shutil.rmtree(workspace.folder, ignore_errors=True)
                 with suppress(OSError):
@@ -81,7 +81,7 @@ class Delivery:
             **content,
         )
 
-    def deliver(self, record: Record, reported: Recipe | None = None) -> "Erased":
+    def deliver(self, record: Record, reported: Recipe | None = None, gating: "Gating | None" = None) -> "Erased":
         """Write the record and the page, move everything to its place, and remove the working folder."""
         from damnatio.erasure.erase import Erased
 
@@ -92,7 +92,8 @@ class Delivery:
         if self.request.case is not None:
             from damnatio.erasure.planning.making import make_plan
 
-            make_plan(self.request, record, self._ready / self._models[0], self._ready, self.workspace.say)
+            assert gating is not None
+            make_plan(self.request, record, gating, self._ready / self._models[0], self._ready, self.workspace.say)
         write_page(record, self._ready / PAGE, made if reported is not None else None)
         write_atomically(self._ready / JSON, record.model_dump_json(indent=1, exclude_none=True) + "\n")
         last = JSON  # its presence says that the rest is whole

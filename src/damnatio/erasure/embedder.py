@@ -84,9 +84,13 @@ def _session(content: bytes, threads: int, *, one_by_one: bool) -> Callable[[Any
 
     def run(x: torch.Tensor) -> Raw:
         values = x.contiguous().numpy()
-        if one_by_one:
-            return np.concatenate([session.run(None, {name: values[i : i + 1]})[0] for i in range(len(values))])
-        return np.asarray(session.run(None, {name: values})[0])
+        step = 1 if one_by_one else len(values)
+        try:
+            found = [session.run(None, {name: values[i : i + step]})[0] for i in range(0, len(values), step)]
+        except Exception as error:  # onnxruntime's errors have no common class
+            reason = " ".join(str(error).split())[:200]
+            raise DamnatioError(f"onnxruntime cannot run the model on {step} images at once ({reason}).") from error
+        return np.concatenate(found)
 
     return run
 

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from damnatio.erasure.record import Line, Record
 from damnatio.erasure.request import GATE_AND_SCATTER, Request, check, need_free
+from damnatio.erasure.verdict import HOLDS, Judged, OnModel, on_model, on_person, still_holds
 from damnatio.models.gate import Gate, ungated
 from damnatio.models.importing import import_model
+from damnatio.models.statistics import Touched
 from damnatio.recipe.files import model_settings
 from damnatio.recipe.schema import Recipe
 
@@ -35,7 +37,7 @@ class Erased:
 
     @property
     def complete(self) -> bool:
-        """Whether everybody asked for was forgotten."""
+        """Whether everybody asked for was measured to be forgotten, and the share of strangers touched is known."""
         return self.record.complete
 
     @property
@@ -68,7 +70,7 @@ def erase(request: Request, say: Say = print, ask: "Ask | None" = None) -> Erase
 
 @dataclass(frozen=True)
 class HiddenPerson:
-    """Somebody whom a model hides."""
+    """Somebody whom a model hides, and the verdict by what was measured when the person was hidden."""
 
     pseudonym: str
     photographs: int
@@ -76,23 +78,37 @@ class HiddenPerson:
     cones: int
     begins: list[float]
     """the score to each prototype from which on a photograph is hidden"""
-    caught: float
-    """the share of new photographs that is expected to be hidden if nobody else is"""
+    judged: Judged
+
+
+@dataclass(frozen=True)
+class HiddenPeople:
+    """Whom a model hides, in the order of their pseudonyms."""
+
+    people: list[HiddenPerson]
+    verdict: OnModel | None
+    """None: the model hides nobody"""
+    strangers: str
+    """the share of strangers touched, as a sentence"""
+    holds: str = HOLDS["GS"]
 
 
 def hidden(model: Path, overrides: Sequence[str] = ()) -> list[HiddenPerson]:
     """The people whom a model hides, in the order of their pseudonyms."""
+    return listed(model, overrides).people
+
+
+def listed(model: Path, overrides: Sequence[str] = ()) -> HiddenPeople:
+    """The people whom a model hides, with the verdict on all of them."""
     gate = ungated(import_model(model_settings(model, overrides))[0])[1]
     if not isinstance(gate, Gate):
-        return []
-    offsets = iter(gate.record.offsets())
-    return [
-        HiddenPerson(
-            pseudonym=entry.pseudonym,
-            photographs=entry.photographs,
-            cones=len(entry.cones),
-            begins=[next(offsets) for _ in entry.cones],
-            caught=entry.caught,
-        )
-        for entry in gate.record.people
+        return HiddenPeople([], None, "")
+    begins = gate.record.begins()
+    held = [still_holds(entry.held, begins[entry.pseudonym]) for entry in gate.record.people]
+    touched = gate.record.touched or Touched(how="unknown", aim=gate.record.strangers)
+    verdict = on_model([(on_person(each), each) for each in held], touched)
+    people = [
+        HiddenPerson(entry.pseudonym, entry.photographs, len(entry.cones), begins[entry.pseudonym], judged)
+        for entry, judged in zip(gate.record.people, verdict.people, strict=True)
     ]
+    return HiddenPeople(people, verdict, touched.sentence)

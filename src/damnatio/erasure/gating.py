@@ -18,8 +18,6 @@ from damnatio.models.gate import Gate
 from damnatio.models.statistics import Statistics
 from damnatio.support.errors import DamnatioError
 
-LEAST_KNOWN = 2
-"""A person of fewer held-out scores than this is judged by the model's statistics alone."""
 NEAR = 0.15
 """All photographs of a stranger are looked at if one of them is this near to a cone, or nearer."""
 UNLIKE = 0.5

@@ -24,6 +24,8 @@ from damnatio.support.tables import Table, codes_of, groups_of
 
 CHUNK = 256
 """photographs of strangers that are read at once"""
+NAMED = 10
+"""files that one sentence names"""
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,10 @@ class FacesOf:
         """Of everybody whom the source names, even of somebody of whom nothing can be read."""
         return sorted({*map(str, self.table["identity"]), *(identity for _, identity, _ in self.skipped if identity)})
 
+    def left_out(self, of_people: bool) -> list[LeftOut]:
+        """What the source holds beside people and, if asked for, what of people's files is no photograph."""
+        return [LeftOut(image, reason) for image, identity, reason in self.skipped if of_people or not identity]
+
     def people(self) -> Iterator[tuple[str, Table]]:
         """The name of each person with the rows of their photographs, in the order of names."""
         codes, names = codes_of(self.table["identity"])
@@ -107,6 +113,15 @@ class FacesOf:
     def _reason(self, reason: str) -> str:
         head, found, _ = reason.partition(": set faces.")
         return f"{head}; --resize brings square faces to the model's size" if found and not self._resizes else head
+
+
+def unused(path: Path, left_out: Sequence[LeftOut]) -> list[str]:
+    """The sentence that names what of a source is not used; none if all of it is."""
+    if not left_out:
+        return []
+    named = ", ".join(f"{each.image} ({each.reason})" for each in left_out[:NAMED])
+    more = f" and {len(left_out) - NAMED} more, which `damnatio faces {path}` names" if len(left_out) > NAMED else ""
+    return [f"Of {path}, this is not used: {named}{more}."]
 
 
 def read_people(faces: FacesOf, embedder: Embedder, captures: CaptureSettings) -> list[Person]:
@@ -152,8 +167,8 @@ class Crowd:
     rows: NDArray[np.int64]
     """the row of each photograph in the table of the source, ascending"""
     units: Units
-    cut: str
-    """what was left out to save time; empty: nothing"""
+    cut: list[str]
+    """what was not looked at: to save time, or because it is no photograph"""
 
     @property
     def strangers(self) -> Strangers:
@@ -186,9 +201,9 @@ def read_strangers(faces: FacesOf, pool: str, embedder: Embedder) -> Crowd:
     kept, units = _embedded(faces, rows, embedder, pool)
     if not len(kept):
         raise DamnatioError(f"No photograph in {faces.path} can be used: `damnatio faces {faces.path}` says why.")
-    cut = ""
+    cut = unused(faces.path, faces.left_out(of_people=True))
     if len(rows) < len(faces.table):
-        cut = (
+        cut.append(
             f"Of {faces.path}, {len(rows):,} of {len(faces.table):,} photographs were looked at, to save time: at most "
             f"{EACH} of each of at most {MOST:,} people, taken evenly, and all of those who look alike."
         )
@@ -203,7 +218,7 @@ def read_others(request: Request, size: int, embedder: Embedder, people: FacesOf
         if pool in (RETAIN, BYSTANDERS)
     }
     for pool, faces in found.items():
-        for name in set(faces.names()) & set(people.names()):
+        for name in sorted({*map(str, faces.table["identity"])} & {*map(str, people.table["identity"])}):
             if not name.isdigit():  # sources that number people have the same names for different ones
                 raise kept_and_forgotten(pool, name, name, "the folders have one name")
     return found.get(RETAIN), [read_strangers(faces, pool, embedder) for pool, faces in found.items()]

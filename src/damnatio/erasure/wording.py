@@ -29,6 +29,8 @@ VERDICTS = {
 HOW = {
     "name": "by name",
     "similarity": "by similarity",
+    "equal": "equal to another",
+    "together": "same name as another",
     "attached": "attached to another",
     "orphan": "nothing refers to it",
 }

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from damnatio.evaluation.calibrating import Calibrated
+from damnatio.evaluation.chance import LINKED, linked_people
 from damnatio.evaluation.nonmated import Spread
 from damnatio.evaluation.protocol import FALSE_MATCHES, SEARCH_GROUPS, SINGLE_GROUPS, Comparisons
 from damnatio.evaluation.scanning import Scores
@@ -94,12 +95,16 @@ def _ends(
 
 
 def _unlinked(c: Comparisons, points: Sequence[Calibration], drawn: Drawn | None) -> Iterator[CurvePoint]:
-    """An identity is linked where its highest score is accepted; the others are counted."""
+    """An identity is linked where its highest score is accepted: the others are counted, then who links beyond
+    chance."""
     for group in (*SINGLE_GROUPS, "F"):
         for linked in _shares("1:1", group, UNLINKED, highest_scores(c, group), points, f"weakly {group}", drawn):
             unlinked = linked.count - linked.accepted
             rate = unlinked / linked.count if linked.count else math.nan
             yield replace(linked, accepted=unlinked, rate=rate, low=1 - linked.high, high=1 - linked.low)
+    found, count = linked_people(c, [point.threshold for point in points], [point.target for point in points])
+    for point, accepted in zip(points, found, strict=True):
+        yield _point("1:1", "F", LINKED, point, accepted, count, intervals.wilson(accepted, count))
 
 
 def highest_scores(c: Comparisons, group: str) -> Mated:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
+from damnatio.evaluation.chance import CHANCE, LINKED, linked_people, unlinked
 from damnatio.evaluation.legacy import Legacy
 from damnatio.evaluation.nonmated import NonMated, Spread
 from damnatio.evaluation.operating_range import UNLINKED, highest_scores
@@ -144,14 +145,19 @@ class Rates:
         return rate_of(what, spread.accepted[threshold.value], pairs.count, len(pairs.people), ends)
 
     def _weakly_forgotten(self, target: float, threshold: Threshold) -> Iterator[Result]:
-        """The share of identities none of whose pairs is linked: their highest score stays below the threshold."""
+        """The share of identities none of whose pairs is linked (their highest score stays below the threshold), what
+        chance alone gives, and the share of those who link beyond chance."""
         for group in (*SINGLE_GROUPS, "F"):
             found = highest_scores(self._c, group)
             highest, count = found.scores, len(found.scores)
             low, high = self._interval(f"weakly {group}", found, threshold)
-            unlinked = int(np.count_nonzero(highest < threshold.value))
-            what = What("1:1", group, target, UNLINKED)
-            yield rate_of(what, unlinked, count, count, (1 - high, 1 - low))
+            free = int(np.count_nonzero(highest < threshold.value))
+            yield rate_of(What("1:1", group, target, UNLINKED), free, count, count, (1 - high, 1 - low))
+            members = SINGLE_GROUPS if group == "F" else (group,)
+            pairs = np.unique(np.concatenate([self._c.mated[name].subjects for name in members]), return_counts=True)[1]
+            yield What("1:1", group, target, f"{UNLINKED}{CHANCE}").row(unlinked(pairs, target), count, count)
+        linked, measured = linked_people(self._c, [threshold.value], [target])
+        yield rate_of(What("1:1", "F", target, LINKED), linked[0], measured, measured)
 
     def _share(self, what: What, name: str, mated: Mated, threshold: Threshold) -> Result:
         """The share of accepted scores."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageOps, UnidentifiedImageError, features
 from pydantic import Field, model_validator
 
 from damnatio.faces.base import FaceSource, UnreadableError
@@ -21,8 +21,9 @@ from damnatio.support.files import irregular
 from damnatio.support.tables import Table
 from damnatio.support.workers import cores
 
-ENDINGS = {".jpg", ".jpeg", ".png", ".webp", ".bmp"}
-FORMATS = ("JPEG", "PNG", "WEBP", "BMP")
+ENDINGS = {".jpg", ".jpeg", ".jfif", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".avif"}
+AVIF = ("AVIF",) if "avif" in features.modules and features.check("avif") else ()
+FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", *AVIF)
 MAX_PIXELS = 4096 * 4096
 """of the largest image that is decoded: a header of a few bytes must not claim gigabytes of memory"""
 MAX_MEBIBYTES = 64
@@ -120,6 +121,10 @@ def decode(content: bytes) -> NDArray[np.uint8]:
             _check_size(*image.size)
             if image.format == "JPEG" and image.mode == "RGB" and image.getexif().get(0x0112, 1) == 1:
                 return _decode_jpeg(content)
+            if image.format in ("GIF", "TIFF", "AVIF") and getattr(image, "is_animated", False):
+                raise UnreadableError("several pictures in one file: save each as a file of its own")
+            if image.mode in ("I", "F"):
+                raise UnreadableError("pixels of 32 bits: save it as PNG or JPEG")
             upright = ImageOps.exif_transpose(image)
             if upright.mode.startswith("I;16"):  # converting straight to RGB would clip at 255
                 return np.repeat((np.asarray(upright) >> 8).astype(np.uint8)[..., None], 3, axis=2)

@@ -1,4 +1,4 @@
-"""A folder of images: `root/<identity>/*.jpg|jpeg|png|webp|bmp`, aligned crops of one size."""
+"""A folder of images: `root/<identity>/*.jpg`, or another of `ENDINGS`, aligned crops of one size."""
 
 import hashlib
 import json
@@ -14,6 +14,9 @@ from damnatio.support.errors import DamnatioError
 from damnatio.support.tables import Table
 
 EMPTY = "a folder without images"
+NO_TEXT = "its name, or that of its folder, is not UTF-8: rename it"
+HIDDEN = "hidden"
+OF_DESKTOPS = ("thumbs.db", "desktop.ini")
 
 
 @SOURCES.register("folder")
@@ -53,37 +56,59 @@ class Folder(EncodedSource):
     def _files(
         self, skip: Callable[[str, str, str], None] = lambda name, reason, identity: None
     ) -> Iterator[tuple[str, str]]:
-        """(identity, image name) of every image, in a fixed order; `skip` gets the folders that give no image."""
+        """(identity, image name) of every image, in a fixed order; `skip` gets everything else that is there."""
         root, found = self._root, False
         try:
             people = sorted(os.listdir(root))
         except OSError as error:
             raise DamnatioError(f"The folder of faces {root} cannot be read: {error.strerror}.") from error
         for identity in people:
+            name = escaped(identity)
             try:
-                inside = os.stat(root / identity)
-                files = sorted(os.listdir(root / identity)) if stat.S_ISDIR(inside.st_mode) else []
+                is_folder = stat.S_ISDIR(os.stat(root / identity).st_mode)
+                files = sorted(os.listdir(root / identity)) if is_folder else []
             except OSError as error:
-                name = os.fsencode(identity).decode(errors="replace")
                 skip(name, error.strerror or "not readable", name)
                 continue
-            images = any(os.path.splitext(file)[1].lower() in ENDINGS for file in files)
-            if stat.S_ISDIR(inside.st_mode) and not images and not identity.startswith("."):
-                name = os.fsencode(identity).decode(errors="replace")
+            if not is_folder:
+                skip(name, HIDDEN if _hidden(identity) else "in no person's folder", "")
+            elif not any(_is_image(file) for file in files):
+                if identity.startswith("."):
+                    skip(name, HIDDEN, "")
+                    continue
                 skip(name, EMPTY, name)
             for file in files:
-                if os.path.splitext(file)[1].lower() in ENDINGS:
+                path = f"{identity}/{file}"
+                if _hidden(file):
+                    skip(escaped(path), HIDDEN, "")
+                elif not _is_image(file):
+                    skip(escaped(path), _why_none(root / path), name)
+                elif escaped(path) != path:
+                    skip(escaped(path), NO_TEXT, name)
+                else:
                     found = True
-                    yield identity, _text(f"{identity}/{file}", root)
+                    yield identity, path
         if not found:
             raise DamnatioError(
                 f"The folder {root} holds no images: they are expected as {root}/<identity>/<name>.jpg."
             )
 
 
-def _text(name: str, root: Path) -> str:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        raise DamnatioError(f"{os.fsencode(name)!r} in {root} has no name in UTF-8: rename it.") from None
-    return name
+def escaped(name: str) -> str:
+    r"""The name; bytes that are not UTF-8 as \xfc."""
+    return os.fsencode(name).decode(errors="backslashreplace")
+
+
+def _is_image(name: str) -> bool:
+    return os.path.splitext(name)[1].lower() in ENDINGS
+
+
+def _hidden(name: str) -> bool:
+    return name.lower() in OF_DESKTOPS or (name.startswith(".") and not _is_image(name))
+
+
+def _why_none(path: Path) -> str:
+    """Why a file without the ending of an image is not read."""
+    if path.is_dir():
+        return "a folder inside a person's folder is not read"
+    return f"{path.suffix.lower() or 'a name without an ending'} is not read: save a photograph as PNG or JPEG"

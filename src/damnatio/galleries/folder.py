@@ -38,6 +38,8 @@ CACHE = "cache "
 LIST = ".damnatio-removing"
 LONGEST = 1 << 28
 """bytes of the longest photograph that is read"""
+NAMED = 50
+"""files that one sentence names"""
 LINKED = "link"
 DESKTOP = (
     "Thumbnails that desktop programs keep elsewhere (~/.cache/thumbnails), trash folders and synchronised copies are "
@@ -130,8 +132,11 @@ class Folder(Store):
     def photograph(self, key: Key) -> bytes | None:
         if key.place not in PLACES or self._tree.roles.get(key.id) is None:
             return None
-        path = self._tree.full(key.id)
-        return path.read_bytes() if path.is_file() and path.stat().st_size <= LONGEST else None
+        return self._tree.full(key.id).read_bytes() if self._readable(key.id) else None
+
+    def _readable(self, path: str) -> bool:
+        full = self._tree.full(path)
+        return full.is_file() and full.stat().st_size <= LONGEST
 
     @property
     def versions(self) -> dict[str, str]:
@@ -228,7 +233,12 @@ class Folder(Store):
 
     def unreached(self) -> list[str]:
         links = [f"{path} is a link to another folder, and was not followed." for path in self._tree.not_followed]
-        return [*links, UNLINKED, BACKUPS, DESKTOP]
+        names = [f"{path} has no name in UTF-8, and was left out: rename it." for path in self._tree.unnamed]
+        others = [*self._tree.of("other"), *(path for path in self._tree.of("photograph") if not self._readable(path))]
+        if others:
+            more = f" and {len(others) - NAMED:,} more" if len(others) > NAMED else ""
+            names.append(f"No photographs that can be looked at, only scanned: {', '.join(others[:NAMED])}{more}.")
+        return [*links, *names, UNLINKED, BACKUPS, DESKTOP]
 
 
 def _opened(path: Path, write: bool) -> Store | None:

@@ -4,7 +4,7 @@ import re
 from pathlib import PurePosixPath
 
 NUMBER = re.compile(r"[\s_.()-]*\d+\)?$")
-IMAGES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".heic", ".avif")
+IMAGES = (".jpg", ".jpeg", ".jfif", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".heic", ".heif", ".avif")
 
 
 def is_image(path: str) -> bool:

@@ -33,6 +33,8 @@ class Tree:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.not_followed: list[str] = []
+        self.unnamed: list[str] = []
+        """files and folders whose name is not UTF-8, with the bytes that are not as \\xfc"""
         self.roles: dict[str, Role] = {}
         found = sorted(self._walk())
         photographs = {self._bare(path) for path in found if is_image(path) and not is_thumbnail(path)}
@@ -45,19 +47,23 @@ class Tree:
 
         for folder, folders, files in os.walk(self.root, onerror=failed):
             for name in list(folders):
-                if os.path.islink(os.path.join(folder, name)):
+                if not self._has_text(folder, name):
+                    folders.remove(name)
+                elif os.path.islink(os.path.join(folder, name)):
                     folders.remove(name)
                     self.not_followed.append(os.path.join(folder, name))
             for name in files:
-                path = os.path.relpath(os.path.join(folder, name), self.root)
-                try:
-                    path.encode()
-                except UnicodeEncodeError:
-                    raise DamnatioError(
-                        f"{os.fsencode(path)!r} in {self.root} has no name in UTF-8: rename it."
-                    ) from None
-                if name.lower() not in IGNORED and not name.startswith(".damnatio-"):
-                    yield path
+                if name.lower() in IGNORED or name.startswith(".damnatio-"):
+                    continue
+                if self._has_text(folder, name):
+                    yield os.path.relpath(os.path.join(folder, name), self.root)
+
+    def _has_text(self, folder: str, name: str) -> bool:
+        """Whether a name is UTF-8. Another is remembered: no plan could hold it."""
+        shown = os.fsencode(name).decode(errors="backslashreplace")
+        if shown != name:
+            self.unnamed.append(os.path.normpath(os.path.join(os.path.relpath(folder, self.root), shown)))
+        return shown == name
 
     def _role(self, path: str, photographs: set[str]) -> Role:
         if is_image(path):

@@ -38,6 +38,7 @@ class ClosedForm(ABC):
     reference: ClassVar[str]
     kind: ClassVar[str] = "outside"
     reconstruction: ClassVar[bool] = False
+    behind: ClassVar[bool] = True
 
     def __init__(self, settings: Any) -> None:
         self.settings = settings

@@ -5,7 +5,7 @@ evenly. So each begins at the score to its prototype that the share `strangers` 
 
     t = centre + deviation * z(strangers / K)
 
-Centre and deviation are those of strangers' scores to this prototype (`_cone`), and z is the tail of the model's
+Centre and deviation are those of strangers' scores to this prototype (`cone_around`), and z is the tail of the model's
 strangers (`strangers.py`). A wider cone would break the bound, and a narrower one would catch fewer of the person's
 photographs.
 
@@ -92,6 +92,10 @@ class Chosen:
     unspared: float
     """the same if nobody were spared"""
     offset: float
+    unspared_offset: float
+    """where the cones would begin if nobody were spared"""
+    lost: int
+    """the person's photographs, each against prototypes of the others, that are not hidden because others are spared"""
     alike: list[LookAlike] = field(default_factory=list)
     same: list[str] = field(default_factory=list)
     """people who are not to be forgotten, and who seem to be this person under another name"""
@@ -137,14 +141,17 @@ def _draft(
     units = person.units[kept]
     best, own = 1, held_out(units, 1)
     if len(units) >= 2 * FOLDS:
-        cone = _cone(mean_direction(units), strangers, statistics)
+        cone = cone_around(mean_direction(units), strangers, statistics)
         caught = np.count_nonzero(own >= cone.offset(statistics.tail, share) + settings.ramp)
         for count in range(2, settings.prototypes + 1):
             scores = held_out(units, count)
             more = np.count_nonzero(scores >= cone.offset(statistics.tail, share / count) + settings.ramp)
             if more - caught >= max(GAIN[0], GAIN[1] * len(units)):
                 best, own, caught = count, scores, more
-    known = units if person.templates is None else np.concatenate([units, person.templates])
+    known = units
+    if person.templates is not None:  # one name may have rows of several people
+        alike = (person.templates @ units.T).max(axis=1) >= statistics.level(LINKED)
+        known = np.concatenate([units, person.templates[alike] if alike.any() else person.templates])
     return _Draft(person, kept, prototypes(known, best), own)
 
 
@@ -158,9 +165,9 @@ def _decide(
 ) -> Chosen:
     person, kept = draft.person, draft.kept
     if kept is None:
-        return Chosen(person.name, None, [], list(person.images), draft.own, 0.0, 0.0, 1.0)
+        return Chosen(person.name, None, [], list(person.images), draft.own, 0.0, 0.0, 1.0, 1.0, 0)
     directions = draft.directions.astype(np.float32)
-    cones = [_cone(row, strangers, statistics) for row in directions.astype(np.float64)]
+    cones = [cone_around(row, strangers, statistics) for row in directions.astype(np.float64)]
 
     def expected(offset: float) -> float:
         return _expected(draft.own, len(kept), offset + settings.ramp, statistics)
@@ -193,6 +200,8 @@ def _decide(
         caught=expected(offset),
         unspared=expected(wide),
         offset=offset,
+        unspared_offset=wide,
+        lost=int(np.count_nonzero((draft.own >= wide + settings.ramp) & (draft.own < offset + settings.ramp))),
         alike=sorted(alike, key=lambda each: -each.highest),
         same=same,
     )
@@ -246,7 +255,7 @@ def held_out(units: Units, count: int) -> Units:
     return scores
 
 
-def _cone(direction: Units, strangers: Strangers | None, statistics: Statistics) -> Cone:
+def cone_around(direction: Units, strangers: Strangers | None, statistics: Statistics) -> Cone:
     """The cone around a prototype, by where strangers' scores to it lie.
 
     Some prototypes have strangers who are nearer than others have, people of the same age, sex and origin for example,

@@ -196,6 +196,7 @@ class EvaluateSettings(Section):
 
 
 class ReportSettings(Section):
+    names: bool = Field(False, description="whether the page names people; else it has pseudonyms, such as `person 07`")
     pictures: bool = Field(
         False, description="whether the page holds the photographs of its map, small: whoever has the file has them"
     )

@@ -6,12 +6,13 @@ Hours depend on the machine, so they stand in files of their own, and no result 
 import json
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from damnatio.reporting.grids import Cell, Grid
+from damnatio.reporting.panels import kinds_of
 from damnatio.support.files import write_atomically
 from damnatio.support.manifests import checked, manifest_of, section_of
 
@@ -70,8 +71,11 @@ def read(folder: Path) -> dict[tuple[str, str], Cost]:
     return {(e["scale"], e["method"]): Cost(e["hours"], e["steps"], e["device"]) for e in entries}
 
 
-def table(panels: Mapping[str, Sequence[Mapping[str, Cost]]], titles: Mapping[str, str]) -> Grid:
-    """One row per method; hours and steps in each panel. A panel has the costs of each seed, by variant."""
+def table(
+    panels: Mapping[str, Sequence[Mapping[str, Cost]]], titles: Mapping[str, str], maps: Collection[str] = ()
+) -> Grid:
+    """One row per method; hours and steps in each panel. A panel has the costs of each seed, by variant. `maps` are
+    the variants behind a network that stays as it is, the last of the titles."""
     seeds = [costs for panel in panels.values() for costs in panel]
     variants = [variant for variant in titles if any(variant in costs for costs in seeds)]
     rows = [[Cell(titles[variant])] for variant in variants]
@@ -88,6 +92,7 @@ def table(panels: Mapping[str, Sequence[Mapping[str, Cost]]], titles: Mapping[st
         header=["Method", *["hours", "steps"] * len(panels)],
         rows=rows,
         spans=[("", 1), *[(title, 2) for title in panels]],
+        breaks=kinds_of(variants, maps),
         notes=[
             "Hours on the clock, times the processes that trained together. Whatever else the machine did meanwhile "
             "counts too. A closed form takes no step. '-': the model was not trained here."

@@ -12,10 +12,10 @@ from damnatio.methods.base import method_settings
 from damnatio.recipe.schema import Recipe
 from damnatio.reporting import figures, trade_off
 from damnatio.reporting.illustrations import Illustration
-from damnatio.reporting.layouts import Panel
 from damnatio.reporting.looks import in_order, looks_of
 from damnatio.reporting.lookup import Quantity, Results
 from damnatio.reporting.mechanism import ON_THE_SPHERE, mechanisms
+from damnatio.reporting.panels import Panel
 from damnatio.reporting.weak_strong import choose, weak_and_strong
 from damnatio.support.manifests import checked
 from damnatio.support.tables import Table

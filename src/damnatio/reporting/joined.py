@@ -22,13 +22,13 @@ from damnatio.reporting.findings.evidence import Evidence
 from damnatio.reporting.grids import Grid
 from damnatio.reporting.illustrations import Illustration
 from damnatio.reporting.joined_figures import rates_by_group
-from damnatio.reporting.layouts import Panel
 from damnatio.reporting.looks import in_order
 from damnatio.reporting.lookup import Averaged, Results
 from damnatio.reporting.page import comparing
 from damnatio.reporting.page.comparing import Side, read_content, titles_of
 from damnatio.reporting.page.writing import Page, write_page
-from damnatio.reporting.report import RESULTS, WARNINGS, headings, once_each, read_report, write_grids
+from damnatio.reporting.panels import Panel
+from damnatio.reporting.report import RESULTS, WARNINGS, headings, maps_of, once_each, read_report, write_grids
 from damnatio.support.errors import DamnatioError
 from damnatio.support.files import write_atomically
 from damnatio.support.manifests import checked, manifest_of
@@ -63,6 +63,13 @@ class Run:
             return headings(self.recipe)
         except DamnatioError:  # a method of another machine's plugin
             return {ORIGINAL: "f*", **{variant: variant for variant in self.recipe.forget.methods}}
+
+    @property
+    def maps(self) -> set[str]:
+        try:
+            return maps_of(self.recipe)
+        except DamnatioError:
+            return set()
 
 
 def write_joined(name: str, runs: Sequence[Run], folder: Path) -> None:
@@ -129,8 +136,8 @@ def panels_of(runs: Sequence[Run]) -> list[Panel]:
     """One panel per experiment and scale. Its title leaves out what is the same in all of them."""
     panels = []
     for name, its in _by_experiment(runs).items():
-        results = Averaged([Results(*run.tables, run.titles) for run in its])
-        variants = in_order(list(results.titles))
+        results = Averaged([Results(*run.tables, run.titles, run.maps) for run in its])
+        variants = sorted(in_order(list(results.titles)), key=results.maps.__contains__)
         panels += [Panel(title, results, scale, variants) for scale, title in _scales(runs, name).items()]
     return panels
 
@@ -139,14 +146,17 @@ def costs_of(runs: Sequence[Run]) -> list[Grid]:
     """The hours of each training, over all runs whose reports have them."""
     panels: dict[str, list[dict[str, cost.Cost]]] = {}
     titles: dict[str, str] = {}
+    maps: set[str] = set()
     for name, its in _by_experiment(runs).items():
         found = [cost.read(run.folder) for run in its]
         for run in its:
             titles |= run.titles
+            maps |= run.maps
         for scale, title in _scales(runs, name).items():
             panels[title] = [{v: each for (at, v), each in costs.items() if at == scale} for costs in found]
     known = any(costs for panel in panels.values() for costs in panel)
-    return [cost.table(panels, {v: titles[v] for v in in_order(list(titles))})] if known else []
+    order = sorted(in_order(list(titles)), key=maps.__contains__)
+    return [cost.table(panels, {v: titles[v] for v in order}, maps)] if known else []
 
 
 def _scales(runs: Sequence[Run], experiment: str) -> dict[str, str]:

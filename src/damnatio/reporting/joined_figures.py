@@ -12,9 +12,9 @@ from matplotlib.lines import Line2D
 
 from damnatio.reporting.canvas import GRID, STYLE, WIDTH, column, legend, save
 from damnatio.reporting.figures import PANELS, RATES, WORDS
-from damnatio.reporting.layouts import Panel
 from damnatio.reporting.looks import OTHERS, in_order
 from damnatio.reporting.lookup import Quantity
+from damnatio.reporting.panels import Panel
 
 
 def rates_by_group(panels: Sequence[Panel], point: float, folder: Path) -> None:

@@ -4,46 +4,29 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from damnatio.evaluation.calibrating import MARKED
+from damnatio.evaluation.chance import CHANCE as ENDING
+from damnatio.evaluation.chance import FEWEST, LEVEL, LINKED
 from damnatio.evaluation.legacy import LEGACY_SEARCHES
-from damnatio.evaluation.measuring import ABOVE
+from damnatio.evaluation.measuring import ABOVE, ORIGINAL
+from damnatio.evaluation.operating_range import UNLINKED
 from damnatio.evaluation.protocol import AVERAGED, CROSS_GROUPS, FORGET_GROUPS, KEPT_GROUPS, SEARCH_GROUPS
 from damnatio.metrics.verification import ENOUGH_ERRORS
 from damnatio.reporting.grids import DOUBT, FEW, Cell, Grid, best_of
-from damnatio.reporting.lookup import LEGACY, Measured, Quantity, Results
+from damnatio.reporting.lookup import LEGACY, Measured, Quantity
+from damnatio.reporting.panels import Panel, footnotes, kinds_of
 from damnatio.support.tables import Table
 
 MARKS = (
     f"{DOUBT} The operating point rests on too few comparisons: see the warnings. {FEW} Fewer than {ENOUGH_ERRORS} of "
     "the comparisons behind the rate fell on one of its sides."
 )
+CHANCE = (
+    "Chance: two strangers match at the false match rate, and a search finds one at most at the rate of false alarms."
+)
 HIGHER = set(KEPT_GROUPS)
 """Groups whose rates must stay high; the rates of all other groups shall fall."""
 MOVED = ("drift_cosine", "unchanged")
 """Metrics of how far embeddings moved; f* itself has not moved."""
-
-
-def _footnotes(panels: "Sequence[Panel]") -> list[str]:
-    rebuilt = [title for panel in panels for title in panel.results.titles.values() if title.endswith("‡")]
-    return ["‡ A reconstruction: the original's code and full text are not public."] if rebuilt else []
-
-
-@dataclass(frozen=True)
-class Panel:
-    """A group of columns of a table: the models of one run at one scale, f* first."""
-
-    title: str
-    results: Results
-    scale: str
-    variants: Sequence[str]
-
-    @property
-    def titles(self) -> list[str]:
-        return [self.results.titles[variant] for variant in self.variants]
-
-
-def panels_of(results: Results, scales: Sequence[str], variants: Sequence[str]) -> list[Panel]:
-    """One panel per scale, of the same variants."""
-    return [Panel(scale, results, scale, variants) for scale in scales]
 
 
 @dataclass(frozen=True)
@@ -77,7 +60,8 @@ def rates(panels: Sequence[Panel], points: Sequence[float], fixed: bool = False,
     ]
     if not fixed:
         groups = ("F", "Ftr-Ftr", "Fev-Fev")
-        sections.append(Section("Identities weakly forgotten", "1:1", "weakly_forgotten", groups))
+        sections.insert(0, Section("People who still link beyond chance", "1:1", LINKED, ("F",)))
+        sections.append(Section("Identities weakly forgotten", "1:1", UNLINKED, groups))
     whose = "at the thresholds of f*" if fixed else "at each model's own thresholds"
     what = "95 % intervals (bootstrap over subjects) of the rates" if intervals else "Verification and identification"
     notes = [
@@ -85,6 +69,9 @@ def rates(panels: Sequence[Panel], points: Sequence[float], fixed: bool = False,
         "probes against templates; in T single, B (bystanders) and the other forget groups, single images meet single "
         "images.",
         "n counts the comparisons, searches or identities behind each rate.",
+        CHANCE,
+        f"A person links beyond chance if so many pairs link as chance links of one stranger in {1 / LEVEL:g} at most; "
+        f"who has fewer than {FEWEST} pairs is not measured.",
         MARKS,
     ]
     if intervals:
@@ -124,6 +111,7 @@ def legacy(panels: Sequence[Panel], points: Sequence[float]) -> Grid:
             "The column of f* holds its ordinary rates. Where R and T keep them, nobody must be enrolled again; where "
             "the forget groups keep theirs, old templates still find the forgotten. Of two images of T single, B and "
             "Ftr-Ftr, either may be the enrolled one. Best values within 0.002 in bold, f* excluded.",
+            CHANCE,
             MARKS,
         ],
     )
@@ -143,6 +131,7 @@ def people(panels: Sequence[Panel], points: Sequence[float]) -> Grid:
         notes=[
             "Best values within 0.002 in bold, f* excluded. ↑ shall stay high, ↓ shall fall.",
             "n counts people.",
+            CHANCE,
             f"{DOUBT} The operating point rests on too few comparisons: see the warnings.",
         ],
     )
@@ -176,30 +165,44 @@ def _grid(
                     if intervals:
                         row += [Cell(each.interval) for each in found.measured]
                     else:
-                        best = best_of([each.value for each in found.measured[1:]], up) if arrow else []
-                        good = [False, *(best or [False] * len(found.measured[1:]))]
+                        best = best_of([each.value for each in found.measured[1 : panel.split]], up) if arrow else []
+                        good = [False, *best]
+                        good += [False] * (len(found.measured) - len(good))
                         each = zip(found.measured, good, found.marks, strict=True)
                         row += [Cell(m.value, bold, mark, m.spread) for m, bold, mark in each]
-                    row.append(Cell(found.count))
+                    behind = row[len(row) - len(panel.maps) :] if panel.maps else []
+                    row = [*row[: len(row) - len(behind)], _chance(panel, section, group, point)]
+                    row += [Cell(found.count), *behind]
                 rows.append(row)
     return Grid(
         name=name,
         caption=caption,
-        header=["", *[title for panel in panels for title in (*panel.titles, "n")]],
+        header=["", *[title for panel in panels for title in panel.around(panel.titles, "chance", "n")]],
         rows=rows,
-        spans=[("", 1), *[(panel.title, len(panel.variants) + 1) for panel in panels]],
+        spans=[("", 1), *[span for panel in panels for span in panel.spans]],
         breaks=breaks,
-        notes=[*notes, *_footnotes(panels)],
+        notes=[*notes, *footnotes(panels)],
         points=at,
-        column_variants=["", *[variant for panel in panels for variant in (*panel.variants, "")]],
+        column_variants=["", *[variant for panel in panels for variant in panel.around(panel.variants, "", "")]],
     )
+
+
+def _chance(panel: Panel, section: Section, group: str, point: float | None) -> Cell:
+    """What chance alone gives: of people without a link it was computed with the results."""
+    if point is None:
+        return Cell("")
+    if section.metric == LINKED:
+        return Cell(f"≤{LEVEL:.3f}")
+    if section.metric == UNLINKED:
+        return Cell(panel.results[Quantity(panel.scale, ORIGINAL, "1:1", group, UNLINKED + ENDING, point)].value)
+    return Cell(f"{'≤' if section.task == '1:N' else ''}{point:g}")
 
 
 def _direction(metric: str, group: str) -> tuple[bool, str]:
     """Whether the number shall stay high, and its arrow. How far the embeddings of the forgotten moved is no aim."""
     if metric in MOVED and group not in HIGHER:
         return False, ""
-    up = group in HIGHER or metric == "weakly_forgotten"
+    up = group in HIGHER or metric == UNLINKED
     return up, "↑" if up else "↓"
 
 
@@ -253,7 +256,11 @@ def comparison(panels: Sequence[Panel], point: float) -> list[Grid]:
                 point,
                 name=name,
                 caption=f"{name.capitalize()} (the paper's Table V): {metric} at {rate} {point:g}",
-                notes=["Best values of a column within 0.002 in bold, f* excluded.", MARKS],
+                notes=[
+                    "Best values of a column within 0.002 in bold, f* excluded.",
+                    f"By chance {'at most ' if task == '1:N' else ''}{point:g}. {CHANCE}",
+                    MARKS,
+                ],
             )
         )
     return grids
@@ -280,7 +287,8 @@ def text(panels: Sequence[Panel]) -> Grid:
             "EER, standard deviation and 0.1 % quantile of the mated retain scores. Single and averaged: the share of "
             f"Ftr-Fev and of avg(Ftr)-Fev above the threshold at FMR {MARKED:g}. W1 to R: of Ftr-Fev to the non-mated "
             "retain scores. The last two: TMR at the threshold where the retain comparisons of the model have equal "
-            "errors, as in the paper's Fig. 7. Best within 0.002 in bold, f* excluded.",
+            "errors, as in the paper's Fig. 7. Best within 0.002 in bold, f* excluded. By chance single and "
+            f"averaged are {MARKED:g}, the last two the EER.",
             MARKS,
         ],
     )
@@ -311,6 +319,9 @@ def _by_method(
 ) -> Grid:
     """A table of one row per method, f* first, and the same columns in every panel."""
     titles = {variant: panel.results.titles[variant] for panel in panels for variant in panel.variants}
+    maps = {variant for panel in panels for variant in panel.maps}
+    titles = {variant: titles[variant] for variant in sorted(titles, key=maps.__contains__)}
+    split = len(titles) - len(maps)
     rows = [[Cell(title)] for title in titles.values()]
     for panel in panels:
         for column in columns:
@@ -320,7 +331,7 @@ def _by_method(
             found = [panel.results[quantity] for quantity in wanted]
             best = [False] * len(found)
             if column.higher is not None:
-                best[1:] = best_of([each.value for each in found[1:]], column.higher)
+                best[1:split] = best_of([each.value for each in found[1:split]], column.higher)
             for row, quantity, each, good in zip(rows, wanted, found, best, strict=True):
                 row.append(Cell(each.value, good, panel.results.marks(quantity), each.spread))
     return Grid(
@@ -329,7 +340,8 @@ def _by_method(
         header=["Method", *[column.title for _ in panels for column in columns]],
         rows=rows,
         spans=[("", 1), *[(panel.title, len(columns)) for panel in panels]],
-        notes=[*notes, *_footnotes(panels)],
+        breaks=kinds_of(list(titles), maps),
+        notes=[*notes, *footnotes(panels)],
         row_variants=list(titles),
     )
 

@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,10 +54,11 @@ class Measured:
 
 
 class Results:
-    """The long results and the warnings of a run; `titles` holds the heading of each variant."""
+    """The long results and the warnings of a run; `titles` holds the heading of each variant, `maps` the variants that
+    are maps behind a network which stays as it is."""
 
-    def __init__(self, results: Table, warnings: Table, titles: Mapping[str, str]) -> None:
-        self.titles = titles
+    def __init__(self, results: Table, warnings: Table, titles: Mapping[str, str], maps: Collection[str] = ()) -> None:
+        self.titles, self.maps = titles, maps
         self._measured = {
             quantity_of(row): Measured(row["value"], row["count"], row["low"], row["high"]) for row in results.rows()
         }
@@ -91,6 +92,7 @@ class Averaged(Results):
 
     def __init__(self, runs: Sequence[Results]) -> None:
         self.titles = {variant: title for run in runs for variant, title in run.titles.items()}
+        self.maps = {variant for run in runs for variant in run.maps}
         self._runs = runs
         common = set.intersection(*(set(run._measured) for run in runs))
         self._measured = {quantity: _mean([run[quantity] for run in runs]) for quantity in common}

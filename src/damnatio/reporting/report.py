@@ -14,7 +14,8 @@ from damnatio.evaluation.rates import COLUMNS, VERSION
 from damnatio.faces.base import Faces
 from damnatio.methods import METHODS
 from damnatio.methods.base import method_settings
-from damnatio.partitions import COUNTS
+from damnatio.partitions import COUNTS, Partitions
+from damnatio.partitions import FILE as PARTITIONS
 from damnatio.recipe.schema import Recipe
 from damnatio.reporting import against_paper, cost, figures, layouts
 from damnatio.reporting.drawing import Evaluated, draw
@@ -23,8 +24,10 @@ from damnatio.reporting.grids import Grid
 from damnatio.reporting.latex import document, latex
 from damnatio.reporting.looks import in_order
 from damnatio.reporting.lookup import Results
+from damnatio.reporting.naming import Naming
 from damnatio.reporting.page.content import panel_of
 from damnatio.reporting.page.writing import Page, content_of, write_page
+from damnatio.reporting.panels import Panel, panels_of
 from damnatio.reporting.pictures import FILE as PICTURES
 from damnatio.support.errors import DamnatioError
 from damnatio.support.files import write_atomically
@@ -58,18 +61,20 @@ def write_report(
     spent = {(e.scale, e.variant): cost.of_training(e.training) for e in evaluated if e.training}
     cost.write(spent, folder)
     by_scale = {scale: [{v: each for (at, v), each in spent.items() if at == scale}] for scale in recipe.forget.scales}
-    write_grids([*grids, *([cost.table(by_scale, headings(recipe))] if spent else [])], folder)
-    known = Results(results, warnings, headings(recipe))
+    write_grids([*grids, *([cost.table(by_scale, headings(recipe), maps_of(recipe))] if spent else [])], folder)
+    known = Results(results, warnings, headings(recipe), maps_of(recipe))
     illustrations = draw(recipe, known, _panels(recipe, results, warnings), evaluated, examples, folder)
     evidence = judging.evidence_of([(results, warnings)])
     found = judging.judged(evidence)
     write_atomically(folder / "findings.md", judging.markdown(found))
     against_paper.compare({"": evidence[0]}, {"": found}).write(folder)
+    naming = Naming(Partitions.read(partitions / PARTITIONS), names=recipe.report.names)
+    shown = json.loads(checked(pictures / PICTURES).read_text()) if pictures else {}
     write_page(
         Page(
             title=recipe.name,
             lead=_lead(recipe),
-            panels=_panels_of(recipe, evaluated, known),
+            panels=_panels_of(recipe, evaluated, known, naming),
             titles=known.titles,
             facts=_facts(recipe, evaluated),
             recipe=yaml.safe_dump(recipe.model_dump(mode="json"), sort_keys=False),
@@ -77,25 +82,28 @@ def write_report(
             grids=grids,
             findings={"": found},
             illustrations=illustrations,
-            pictures=json.loads(checked(pictures / PICTURES).read_text()) if pictures else {},
+            pictures={naming.image(name): each for name, each in shown.items()},
         ),
         folder,
     )
 
 
-def answers_of(recipe: Recipe, evaluated: Sequence[Evaluated]) -> dict[str, Any]:
+def answers_of(recipe: Recipe, partitions: Path, evaluated: Sequence[Evaluated]) -> dict[str, Any]:
     """The content of a page on these evaluations, for whoever wants its answers alone."""
     results, warnings = long_results(recipe.model.backbone, evaluated)
-    known = Results(results, warnings, headings(recipe))
-    panels = _panels_of(recipe, evaluated, known)
+    known = Results(results, warnings, headings(recipe), maps_of(recipe))
+    naming = Naming(Partitions.read(partitions / PARTITIONS), names=recipe.report.names)
+    panels = _panels_of(recipe, evaluated, known, naming)
     return content_of(Page(recipe.name, _lead(recipe), panels, known.titles, facts=()))
 
 
-def _panels_of(recipe: Recipe, evaluated: Sequence[Evaluated], results: Results) -> list[dict[str, Any]]:
+def _panels_of(
+    recipe: Recipe, evaluated: Sequence[Evaluated], results: Results, naming: Naming
+) -> list[dict[str, Any]]:
     """What the page holds of each scale, which is named by its people."""
     points, people = recipe.evaluate.operating_points, recipe.partitions.scales
     scales = dict.fromkeys(each.scale for each in evaluated)
-    return [panel_of(s, evaluated, results, points, f"{people[s]:,} people ({s})") for s in scales]
+    return [panel_of(s, evaluated, results, points, f"{people[s]:,} people ({s})", naming) for s in scales]
 
 
 def _lead(recipe: Recipe) -> str:
@@ -139,9 +147,16 @@ def write_grids(grids: Sequence[Grid], folder: Path) -> None:
 
 
 def headings(recipe: Recipe) -> dict[str, str]:
-    """The heading of each variant in tables and figures, in their order; a double dagger marks a reconstruction."""
+    """The heading of each variant in tables and figures, in their order, with maps behind the network last; a double
+    dagger marks a reconstruction."""
     rebuilt = {v for v in recipe.forget.methods if METHODS.get(method_settings(recipe, v).method).reconstruction}
-    return {ORIGINAL: "f*", **{v: f"{v}‡" if v in rebuilt else v for v in in_order(recipe.forget.methods)}}
+    order = sorted(in_order(recipe.forget.methods), key=maps_of(recipe).__contains__)
+    return {ORIGINAL: "f*", **{v: f"{v}‡" if v in rebuilt else v for v in order}}
+
+
+def maps_of(recipe: Recipe) -> set[str]:
+    """The variants that are maps behind a network which stays as it is."""
+    return {v for v in recipe.forget.methods if METHODS.get(method_settings(recipe, v).method).behind}
 
 
 def long_results(backbone: str, evaluated: Sequence[Evaluated]) -> tuple[Table, Table]:
@@ -170,9 +185,9 @@ def grids_of(recipe: Recipe, results: Table, warnings: Table, counts: Table) -> 
     ]
 
 
-def _panels(recipe: Recipe, results: Table, warnings: Table) -> list[layouts.Panel]:
-    look_up = Results(results, warnings, headings(recipe))
-    return layouts.panels_of(look_up, recipe.forget.scales, list(look_up.titles))
+def _panels(recipe: Recipe, results: Table, warnings: Table) -> list[Panel]:
+    look_up = Results(results, warnings, headings(recipe), maps_of(recipe))
+    return panels_of(look_up, recipe.forget.scales, list(look_up.titles))
 
 
 def read_report(folder: Path) -> tuple[Table, Table]:

@@ -12,9 +12,9 @@ from matplotlib.lines import Line2D
 
 from damnatio.evaluation.measuring import ORIGINAL
 from damnatio.reporting.canvas import GRID, STYLE, column, drawn_in, legend, save
-from damnatio.reporting.layouts import Panel
 from damnatio.reporting.looks import BLACK, Look, in_order, looks_of
 from damnatio.reporting.lookup import Measured, Quantity
+from damnatio.reporting.panels import Panel
 from damnatio.reporting.pareto import dominated
 
 NAME = "trade-off"

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 
-class DamnatioError(Exception):
+class DamnatioError(ValueError):
     """Bad input or an impossible request. The command line prints only its text and exits with `code`."""
 
     code = 2

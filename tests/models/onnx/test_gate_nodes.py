@@ -1,5 +1,6 @@
 """A gate in an ONNX file: it computes what torch computes, leaves everybody else's bits alone, and comes off again."""
 
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ from torch.nn import functional as F
 
 from damnatio.models.card import Card
 from damnatio.models.exporting import export
-from damnatio.models.gate import EmbeddingMap, Gate, Gated
+from damnatio.models.gate import EmbeddingMap, Gate, Gated, ungated
 from damnatio.models.importing import adopt, import_model
+from damnatio.models.onnx import files
 from damnatio.models.onnx.files import parity_of, read_graph, read_network, write_network
 from damnatio.models.onnx.gate_nodes import OWN, append_gate, gate_alone, probes, take_gate
 from damnatio.models.store import load_backbone, save_model
@@ -140,6 +142,98 @@ def test_gate_comes_off_and_leaves_the_old_file(opset: int) -> None:
     assert take_gate(altered, Path("f.onnx")) is None
 
 
+@pytest.mark.parametrize("normalised", [False, True])
+def test_shapes_of_the_one_image_that_was_traced_do_not_bind_the_altered_file(normalised: bool, tmp_path: Path) -> None:
+    """InsightFace's files are so: any batch goes in, and every inner value and the output state a batch of one."""
+    old, new, x = tmp_path / "old.onnx", tmp_path / "new.onnx", images(33)
+    model = onnx.shape_inference.infer_shapes(network(11, normalised=normalised, batch=1))
+    assert len(model.graph.value_info) >= 3
+    assert model.graph.output[0].type.tensor_type.shape.dim[0].dim_value == 1
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "None"
+    onnx.save(model, old)
+    gate, before = around_first(old, x)
+    plain, card = import_model(ModelSettings(weights=old), SIZE)
+    export(Gated(plain, gate), card, new)
+    assert onnx.load(new).graph.output[0].type.tensor_type.shape.dim[0].dim_param == "None"
+    levels = onnxruntime.GraphOptimizationLevel
+    for level in (levels.ORT_DISABLE_ALL, levels.ORT_ENABLE_ALL):
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = level
+        session = onnxruntime.InferenceSession(new, options, providers=["CPUExecutionProvider"])
+        for batch in (1, 4, 33):
+            (found,) = session.run(None, {"x": x[:batch].numpy()})
+            assert F.cosine_similarity(torch.from_numpy(found[:1]), before[:1]) < 0.9
+            np.testing.assert_allclose(found[1:], before[1:batch], rtol=1e-4, atol=1e-4)
+    export(plain, card, tmp_path / "again.onnx")
+    altered = onnx.load(new)
+    assert take_gate(altered, new) is not None
+    assert altered == model == onnx.load(tmp_path / "again.onnx")
+
+
+@pytest.mark.parametrize("sides", [["N"], ["N", 1]])
+def test_a_second_output_says_what_it_said_before(sides: list[Any], tmp_path: Path) -> None:
+    """As AdaFace's: the unit vector, and the length that the raw one had."""
+    model, x = network(13, normalised=True), images()
+    model.graph.node.append(helper.make_node("ReduceL2", ["raw"], ["length"], axes=[1], keepdims=len(sides) - 1))
+    model.graph.output.append(helper.make_tensor_value_info("length", 1, sides))
+    old, new = tmp_path / "old.onnx", tmp_path / "new.onnx"
+    onnx.save(model, old)
+    gate, before = around_first(old, x)
+    plain, card = import_model(ModelSettings(weights=old), SIZE)
+    export(Gated(plain, gate), card, new)
+    (hidden, length), (_, kept) = (
+        onnxruntime.InferenceSession(path).run(None, {"x": x.numpy()}) for path in (new, old)
+    )
+    assert np.array_equal(length, kept)
+    assert F.cosine_similarity(torch.from_numpy(hidden[:1]), before[:1]) < 0.9
+    np.testing.assert_allclose(hidden[1:], before[1:], rtol=1e-5, atol=1e-6)
+    model, card = import_model(ModelSettings(weights=new), SIZE)
+    export(ungated(model)[0], card, tmp_path / "again.onnx")
+    assert onnx.load(tmp_path / "again.onnx") == onnx.load(old)
+
+
+def test_nothing_that_is_appended_needs_control_flow() -> None:
+    for opset in OPSETS:
+        altered = with_gate(network(opset), gate_around(units(2, DIM, 4)))
+        assert {"If", "Loop", "Scan"}.isdisjoint(node.op_type for node in altered.graph.node)
+
+
+def test_a_gate_in_a_branch_is_read_extended_and_taken_off(tmp_path: Path) -> None:
+    """An earlier version wrote the file, with the scatter in the branch of an `If`."""
+    old = Path(__file__).with_name("gate-in-a-branch.onnx")
+    assert [node.op_type for node in onnx.load(old).graph.node].count("If") == 1
+    model, card = import_model(ModelSettings(weights=old), SIZE)
+    assert isinstance(model, Gated)
+    assert isinstance(model.gate, Gate)
+    export(model, card, tmp_path / "new.onnx")
+    export(Gated(model.network, model.gate.extended([member(units(1, DIM, 5))])), card, tmp_path / "more.onnx")
+    for name, people in (("new", 1), ("more", 2)):
+        assert "If" not in [node.op_type for node in onnx.load(tmp_path / f"{name}.onnx").graph.node]
+        assert len(read_graph(tmp_path / f"{name}.onnx").gate.record.people) == people  # type: ignore[union-attr]
+    x = images()
+    assert torch.equal(run(old, x), run(tmp_path / "new.onnx", x))
+    export(model.network, card, tmp_path / "plain.onnx")
+    shut = model.gate.opening(F.normalize(run(tmp_path / "plain.onnx", x), dim=1))[:, 0] == 0
+    assert shut.tolist() == [False, True, True, True, True]
+    assert torch.equal(run(old, x)[shut], run(tmp_path / "plain.onnx", x)[shut])
+
+
+def test_a_written_file_that_takes_one_image_alone_is_no_written_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    onnx.save(network(13), tmp_path / "f.onnx")
+    plain, card = import_model(ModelSettings(weights=tmp_path / "f.onnx"), SIZE)
+
+    def for_one_image(model: onnx.ModelProto, gate: Gate) -> None:
+        append_gate(model, gate)
+        model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 1
+
+    monkeypatch.setattr(files, "append_gate", for_one_image)
+    with pytest.raises(DamnatioError, match=r"onnxruntime cannot run it on 4 images at once"):
+        export(Gated(plain, gate_around(units(1, DIM, 0))), card, tmp_path / "new.onnx")
+    assert [path.name for path in tmp_path.iterdir()] == ["f.onnx"]
+
+
 def test_graphs_traced_for_one_image_take_a_gate(tmp_path: Path) -> None:
     path, x = tmp_path / "f.onnx", images()
     model = network(11, single=True)
@@ -173,7 +267,7 @@ def test_an_altered_file_is_read_changed_and_written_again_with_one_gate(traced:
     more = again.gate.extended([member(F.normalize(before[1:2], dim=1))])
     export(Gated(again.network, more), read, newer)
     counts = [sum(node.name.startswith(OWN) for node in onnx.load(path).graph.node) for path in (old, new, newer)]
-    assert counts == [0, 11, 11]
+    assert counts == [0, 20, 20]
     assert len(read_graph(newer).gate.record.people) == 2  # type: ignore[union-attr]
     shut = more.opening(F.normalize(before, dim=1))[:, 0] == 0
     assert torch.equal(run(newer, x)[shut], before[shut])
@@ -277,9 +371,7 @@ def another_reader(model: onnx.ModelProto) -> None:
 
 
 def another_operator(model: onnx.ModelProto) -> None:
-    choice = next(node for node in model.graph.node if node.op_type == "If")
-    branch = next(attribute.g for attribute in choice.attribute if attribute.name == "then_branch")
-    next(node for node in branch.node if node.op_type == "Cos").op_type = "Sin"
+    next(node for node in model.graph.node if node.op_type == "Cos").op_type = "Sin"
 
 
 def a_node_less(model: onnx.ModelProto) -> None:
@@ -292,6 +384,17 @@ def no_record(model: onnx.ModelProto) -> None:
 
 def two_records(model: onnx.ModelProto) -> None:
     model.metadata_props.add().CopyFrom(model.metadata_props[0])
+
+
+def other_shapes(model: onnx.ModelProto) -> None:
+    entry = model.metadata_props.add()
+    entry.key, entry.value = f"{OWN}shapes", "no shapes"
+
+
+def shapes_of_another_graph(model: onnx.ModelProto) -> None:
+    other_shapes(model)
+    shapes = onnx.GraphProto(output=[helper.make_tensor_value_info("other", 1, None)])
+    model.metadata_props[-1].value = b64encode(shapes.SerializeToString()).decode()
 
 
 def another_record(model: onnx.ModelProto) -> None:
@@ -321,6 +424,10 @@ def another_output(model: onnx.ModelProto) -> None:
     model.graph.output.add().CopyFrom(model.graph.output[0])
 
 
+def the_raw_vector_as_well(model: onnx.ModelProto) -> None:
+    model.graph.output.append(helper.make_tensor_value_info(f"{OWN}raw", 1, ["N"]))
+
+
 def no_version(model: onnx.ModelProto) -> None:
     del model.opset_import[:]
 
@@ -347,12 +454,15 @@ def halved(model: onnx.ModelProto) -> None:
         a_node_less,
         no_record,
         two_records,
+        other_shapes,
+        shapes_of_another_graph,
         another_record,
         a_tensor_less,
         a_tensor_more,
         a_broken_tensor,
         bypassed,
         another_output,
+        the_raw_vector_as_well,
         no_version,
         halved,
     ],

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from damnatio.metrics.intervals import wilson
-from damnatio.reporting.answers import MARKS, MET
+from damnatio.reporting.answers import MARKS, MET, QUESTIONS
 from damnatio.reporting.page.writing import Page, content_of
 
 TARGETS = [0.001, 0.01]
@@ -13,7 +13,7 @@ Counts = Mapping[str, tuple[int, Sequence[int]]]
 """by column: how many comparisons, and how many of them each target accepts"""
 
 
-def a_model(counts: Counts, *, answered: bool, targets: Sequence[float] = TARGETS) -> Json:
+def a_model(counts: Counts, *, answered: bool, behind: bool = False, targets: Sequence[float] = TARGETS) -> Json:
     rates = {
         key: {
             "count": count,
@@ -25,9 +25,12 @@ def a_model(counts: Counts, *, answered: bool, targets: Sequence[float] = TARGET
     }
     thresholds = {"1:1 D": {"threshold": [0.5] * len(targets), "errors": [40] * len(targets)}}
     empty: Json = {"distances": {}, "scores": {}, "plane": [], "links": {"Ftr-Ftr": [["p", "a", "b", 0.5]]}}
-    model = {"rates": rates, "thresholds": thresholds, **empty, "forgotten": []}
+    model = {"rates": rates, "thresholds": thresholds, **empty, "forgotten": [], "behind": behind}
     if answered:
-        model |= {"answers": [[[MARKS.index(MET), f"Text {q}."] for q in range(6)]] * len(targets), "losses": {}}
+        model |= {
+            "answers": [[[MARKS.index(MET), f"Text {q}."] for q in range(len(QUESTIONS))]] * len(targets),
+            "losses": {},
+        }
     return model
 
 
@@ -41,9 +44,12 @@ def a_panel(scale: str, models: Mapping[str, Counts], targets: Sequence[float] =
         "points": [targets[-1]],
         "first": len(targets) - 1,
         "columns": list(dict.fromkeys(key for counts in models.values() for key in counts)),
+        "chance": {},
         "recommended": [chosen] * len(targets),
         "images": [],
-        "models": {n: a_model(counts, answered=n in altered, targets=targets) for n, counts in models.items()},
+        "models": {
+            n: a_model(counts, answered=n in altered, behind=n == "GS", targets=targets) for n, counts in models.items()
+        },
     }
 
 

@@ -2,6 +2,9 @@
 
 import json
 import math
+import re
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,13 +13,15 @@ from safetensors.numpy import load_file
 
 from damnatio.evaluation.measuring import ORIGINAL
 from damnatio.metrics.distributions import EDGES
+from damnatio.partitions import Partitions
 from damnatio.reporting.answers import MARKS, Model
+from damnatio.reporting.naming import Naming
 from damnatio.reporting.page import content as content_module
-from damnatio.reporting.page.content import Json
+from damnatio.reporting.page.content import Json, panel_of
 from damnatio.reporting.page.words import COLUMNS, SCORES
 from damnatio.reporting.ranges import Range
 from damnatio.support.tables import Table
-from tests.reporting.page.world import METHODS, POINTS, World
+from tests.reporting.page.world import METHODS, POINTS, SCALES, World
 
 
 @pytest.fixture(scope="module")
@@ -163,6 +168,65 @@ def test_content_is_json_without_numbers_that_are_none(page: Path) -> None:
         raise AssertionError(word)
 
     json.loads((page.parent / "page.json").read_text(), parse_constant=refuse)
+
+
+def test_page_bears_pseudonyms_unless_the_recipe_asks_for_names(world: World) -> None:
+    """In the panels nobody's name is left, nor that of an image. The same people have the same numbers everywhere."""
+    naming = Naming(world.partitions, names=False)
+    everybody = sorted(set(world.partitions.table["identity"].tolist()))
+    assert [naming.person(name) for name in everybody[:2]] == ["person 001", "person 002"]
+    other = Naming(
+        Partitions(world.partitions.table.where(np.arange(len(world.partitions.table))[::-1]), SCALES), names=False
+    )
+    image = next(iter(world.partitions.table["image"][world.partitions.in_forget_set("S1", "train")]))
+    assert other.image(image) == naming.image(image)
+    assert re.fullmatch(r"person \d{3}, photo \d", naming.image(image))
+    panel = panel_of("S1", world.evaluated, world.results[2], POINTS, "S1", naming)
+    written = json.dumps(panel, ensure_ascii=False)
+    assert "person 0" in written
+    for name in everybody:
+        assert json.dumps(name, ensure_ascii=False)[1:-1] not in written
+        assert name[:4] not in written
+    known = world.only(["S1"], [ORIGINAL, *METHODS]).panels()[0]
+    assert [naming.person(who) for who, _ in known["models"]["HD"]["forgotten"]] == [
+        who for who, _ in panel["models"]["HD"]["forgotten"]
+    ]
+
+
+def test_who_has_fewer_than_six_pairs_is_named_as_not_measured(world: World, tmp_path: Path) -> None:
+    part = world.only(["S1"], [ORIGINAL, "HD"])
+    who = Naming(part.partitions, names=True).forgotten("S1")[0]
+    for number, each in enumerate(part.evaluated):
+        path = shutil.copytree(each.path, tmp_path / str(number))
+        table = Table.read(path / "people.parquet")
+        table.where(table["identity"] != who).write(path / "people.parquet")
+        part.evaluated[number] = replace(each, path=path)
+    (panel,) = part.panels()
+    _, text = panel["models"]["HD"]["answers"][panel["first"]][0]
+    assert f"Not measured, for want of photographs: 1 ({who})." in text
+
+
+def test_chance_stands_for_every_column(world: World, content: Json) -> None:
+    for panel in content["panels"]:
+        assert set(panel["columns"]) <= set(panel["chance"])
+        rows = Table.read(folder(world, panel["scale"], "HD") / "results.parquet").rows()
+        wanted = {
+            r["operating_point"]: r["value"]
+            for r in rows
+            if (r["group"], r["metric"]) == ("F", "weakly_forgotten_chance")
+        }
+        for point in POINTS:
+            place = panel["targets"].index(point)
+            assert panel["chance"]["TMR Fev-Fev"][place] == point
+            assert panel["chance"]["weakly_forgotten F"][place] == pytest.approx(wanted[point])
+
+
+def test_maps_are_told_from_methods_that_change_the_network(content: Json) -> None:
+    for _, variant, panel, model in models(content):
+        assert model["behind"] == (variant == "GS")
+        if variant != ORIGINAL:
+            _, text = model["answers"][panel["first"]][-1]
+            assert text.startswith("Yes: the network is as it was" if variant == "GS" else "Not known")
 
 
 def test_original_model_alone_has_no_answer(world: World) -> None:

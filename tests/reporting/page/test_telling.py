@@ -17,15 +17,16 @@ def test_sentences_of_the_recommended_and_the_marks_of_the_others() -> None:
     assert lines[0] == "demo, S1: at a false match rate of 0.01, 1 in 100"
     assert lines[1] == "  HD meets all."
     assert lines[2] == "  HD, hard dispersion:"
+    assert "  others: a map behind it      people  used    new     avg.    others  normal  gallery holds" in lines
     assert [line for line in lines if line.startswith("    ")] == [
         f"    {SIGNS[MARKS[0]]} {MARKS[0]}: Text {q}." for q in range(len(QUESTIONS))
     ]
-    assert lines[-1].split() == ["GS,", "gate", "and", "scatter", "✓", "✓", "✗", "✓", "✓", "✓"]
+    assert lines[-1].split() == ["GS,", "gate", "and", "scatter", "✓", "✓", "✗", "✓", "✓", "✓", "✓", "✓"]
 
 
 def test_one_method_has_no_table_and_none_a_sentence() -> None:
     lines = told(a_content([a_panel("S1", {"original": COUNTS, "HD": COUNTS})]), 100)
-    assert not [line for line in lines if "the others" in line]
+    assert not [line for line in lines if "others:" in line]
     alone = told(a_content([a_panel("S1", {"original": COUNTS})]), 100)
     assert len(alone) == 2
     assert "No method was evaluated" in alone[1]

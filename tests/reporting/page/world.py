@@ -21,10 +21,11 @@ from damnatio.recipe.schema import PartitionSettings, Recipe
 from damnatio.reporting.drawing import Evaluated
 from damnatio.reporting.findings import judging
 from damnatio.reporting.lookup import Results
+from damnatio.reporting.naming import Naming
 from damnatio.reporting.page.content import Json, panel_of
 from damnatio.reporting.page.writing import Page, write_page
 from damnatio.reporting.ranges import Range
-from damnatio.reporting.report import grids_of, headings, long_results
+from damnatio.reporting.report import grids_of, headings, long_results, maps_of
 from damnatio.support.tables import Table
 
 SCALES = {"S1": 6, "S2": 12}
@@ -46,7 +47,12 @@ Units = NDArray[np.float64]
 
 def the_recipe(methods: Sequence[str] = METHODS, scales: Sequence[str] = tuple(SCALES), seed: int = 1) -> Recipe:
     words = [f"forget.methods=[{', '.join(methods)}]", f"forget.scales=[{', '.join(scales)}]"]
-    words += [f"seed={seed}", "partitions.scales={S1: 6, S2: 12}", f"evaluate.operating_points={POINTS}"]
+    words += [
+        f"seed={seed}",
+        "partitions.scales={S1: 6, S2: 12}",
+        f"evaluate.operating_points={POINTS}",
+        "report.names=true",
+    ]
     return load("demo", words)
 
 
@@ -72,11 +78,14 @@ class World:
     @property
     def results(self) -> tuple[Table, Table, Results]:
         results, warnings = long_results("net", self.evaluated)
-        return results, warnings, Results(results, warnings, headings(self.recipe))
+        return results, warnings, Results(results, warnings, headings(self.recipe), maps_of(self.recipe))
 
     def panels(self) -> list[Json]:
         scales = dict.fromkeys(each.scale for each in self.evaluated)
-        return [panel_of(s, self.evaluated, self.results[2], POINTS, f"{SCALES[s]} people ({s})") for s in scales]
+        naming = Naming(self.partitions, names=self.recipe.report.names)
+        return [
+            panel_of(s, self.evaluated, self.results[2], POINTS, f"{SCALES[s]} people ({s})", naming) for s in scales
+        ]
 
     def write_page(self, folder: Path) -> Path:
         """The page, with tables and findings and without figures, which other tests draw."""

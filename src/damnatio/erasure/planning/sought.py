@@ -6,15 +6,17 @@ import numpy as np
 from PIL import Image
 
 from damnatio.erasure.embedder import Embedder, units_of
+from damnatio.erasure.gating import Plan as Gating
 from damnatio.erasure.people import FacesOf, Person, read_people
+from damnatio.erasure.planning.templates import Templates, templates_of
 from damnatio.erasure.proving.masking import holds_name
 from damnatio.erasure.record import Record
 from damnatio.erasure.request import Request
-from damnatio.erasure.verifying import LINKED
+from damnatio.erasure.verdict import LINKED
 from damnatio.faces.base import Images, UnreadableError
 from damnatio.faces.decoding import decode
 from damnatio.galleries.items import Sought, Units
-from damnatio.methods.strangers import COSINE, mean_direction
+from damnatio.methods.strangers import COSINE
 from damnatio.models.card import Card
 from damnatio.models.gate import ungated
 from damnatio.models.importing import import_model
@@ -31,18 +33,16 @@ class Looked:
     photographs: int = 0
     unfit: int = 0
     """not square: they show more than one aligned face, or it is not aligned"""
-    unreadable: int = 0
 
-    def __call__(self, content: bytes) -> Units:
-        """The unit vector of an aligned face, [1, d]; [0, d] if the photograph is none."""
+    def __call__(self, content: bytes) -> Units | str:
+        """The unit vector of an aligned face, [1, d]; [0, d] if the photograph is none; or why it cannot be read."""
         self.photographs += 1
         card = self.embedder.card
         nobody = np.empty((0, card.dim), np.float32)
         try:
             image = decode(content)
-        except UnreadableError:
-            self.unreadable += 1
-            return nobody
+        except UnreadableError as error:
+            return str(error)
         if image.shape[0] != image.shape[1]:
             self.unfit += 1
             return nobody
@@ -57,8 +57,6 @@ class Looked:
                 f"{self.unfit} of {self.photographs} photographs are no aligned faces (not square): they were compared "
                 "by name only. Look at them yourself."
             )
-        if self.unreadable:
-            found.append(f"{self.unreadable} of {self.photographs} photographs could not be read as images.")
         return found
 
 
@@ -71,19 +69,17 @@ class Wanted:
     names: list[str]
     level: float
     """the score from which on two photographs are linked"""
-    likeness: float
-    """the lowest score at which a row is a candidate"""
+    templates: Templates
     old: Embedder
     looked: Looked = field(repr=False)
 
     @property
     def sought(self) -> Sought:
-        means = [mean_direction(person.units) for person in self.people if len(person.units)]
-        templates = np.stack(means).astype(np.float32) if means else None
-        return Sought(names=self.names, templates=templates, threshold=self.likeness, faces=self.looked)
+        t = self.templates
+        return Sought(self.names, t.units, t.bars, t.labels, faces=self.looked)
 
 
-def wanted(request: Request, record: Record) -> Wanted:
+def wanted(request: Request, record: Record, gating: Gating) -> Wanted:
     """The people, from the same photographs as the alteration; images that seem to show somebody else are left out."""
     own = [override for override in request.overrides if override.startswith(("model.", "plugins="))]
     model, card = import_model(model_settings(request.model, own))
@@ -94,10 +90,9 @@ def wanted(request: Request, record: Record) -> Wanted:
     suspects = {image for line in record.people for image in line.suspects}
     people = [_without(person, suspects) for person in read_people(faces, embedder, CaptureSettings())]
     level = min(record.level if record.level is not None else (card.scores or COSINE).level(LINKED), 1.0)
-    begins = [line.begins for line in record.people if line.begins is not None]
-    likeness = request.case.likeness if request.case.likeness is not None else min([level, *begins])
     names = list(dict.fromkeys([*(person.name for person in people), *request.case.aliases]))
-    return Wanted(people, faces, names, level, likeness, embedder, Looked(embedder))
+    templates = templates_of(gating, request.case.likeness, card.dim)
+    return Wanted(people, faces, names, level, templates, embedder, Looked(embedder))
 
 
 def need_no_name(case: str, names: list[str]) -> None:

@@ -48,7 +48,12 @@ def build(
         verdict=verdict,
         verdict_sentence=sentence(len(items), stores, verdict),
         model=said.Model(
-            method=plan.method, people=plan.people, complete=plan.complete, level=plan.level, rates=plan.rates
+            method=plan.method,
+            people=plan.people,
+            complete=plan.complete,
+            said=[words for words in (plan.verdict, plan.strangers, plan.holds) if words],
+            level=plan.level,
+            rates=plan.rates,
         ),
         enrolled_again=plan.enrolled,
         decisions={

@@ -46,7 +46,9 @@ class Model(Frozen):
     method: str
     people: int
     complete: bool
-    """whether everybody asked for was forgotten"""
+    """whether everybody asked for was measured to be forgotten, and the share of strangers touched is known"""
+    said: list[str] = Field(default=[])
+    """the verdict, the share of strangers touched, and whether the file still holds the people, as in erasure.json"""
     level: float
     """two photographs are linked, and a template is found, from this cosine on"""
     rates: list[Rate]

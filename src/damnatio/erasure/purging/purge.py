@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from damnatio.erasure.planning.choosing import Decisions, decide
 from damnatio.erasure.planning.plan import Plan, PlannedStore, read_plan
 from damnatio.erasure.planning.showing import indented
+from damnatio.erasure.planning.templates import remove_templates
 from damnatio.erasure.proving.keys import public_holder_key, signing_key, usual_place
 from damnatio.erasure.proving.pages import is_missing, write_pages
 from damnatio.erasure.proving.signing import RECORD, sign_record
@@ -301,6 +302,7 @@ def _finish(work: _Purge, words: Words, key: "Ed25519PrivateKey") -> Purged:
             work.journal.write("fingerprints")
     statement = sign_record(work.plan, work.journal, words.plan, key, words.key or usual_place())
     work.forget()
+    remove_templates(work.folder)
     for page in write_pages(path, work.folder):
         work.say(f"Page: {page}")
     work.say(f"Record: {path}")

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 TOLERANCE = 1e-4
 """the largest difference allowed between torch and onnxruntime, as a share of the embedding's length"""
+BATCHES = (1, 4, 33)
+"""the numbers of images at once that a written file is tried with"""
 
 
 def need_onnx() -> None:
@@ -125,21 +127,26 @@ def _need_gate(behind: nn.Module) -> Gate:
 
 
 def parity_of(module: nn.Module, path: Path, size: int) -> float:
-    """The largest difference between a network and its ONNX file, as a share of the embedding's length. A gate is
-    compared on vectors within it too."""
+    """The largest difference between a network and its ONNX file, as a share of the embedding's length. The file runs
+    in batches of several sizes, with and without onnxruntime's optimisations, as its users run it. A gate is compared
+    on vectors within it too."""
     need_onnx()
-    x = _noise(module, size)
+    network, behind = ungated(module)
+    x = _noise(network, size, max(BATCHES))
     training, place = module.training, next(module.parameters()).device
     module.eval()
     with torch.inference_mode():
         ours = module(x.to(place)).float().cpu()
     module.train(training)
-    content = path.read_bytes()
-    distance = _distance(ours, _run(_session(content, path), x, path)[0])
-    behind = ungated(module)[1]
+    content, found = path.read_bytes(), []
+    for optimised in (False, True):
+        session = _session(content, path, optimised=optimised)
+        for batch in BATCHES:
+            parts = x[:batch].split(1 if getattr(network, "one_by_one", False) else batch)
+            found.append(_distance(ours[:batch], torch.cat([_call(session, part, path) for part in parts])))
     if isinstance(behind, Gate):
-        distance = max(distance, _gate_parity(behind, opset_of(_loaded(content, path)), path))
-    return distance
+        found.append(_gate_parity(behind, opset_of(_loaded(content, path)), path))
+    return max(found)
 
 
 def _gate_parity(gate: Gate, version: int, path: Path) -> float:
@@ -147,8 +154,9 @@ def _gate_parity(gate: Gate, version: int, path: Path) -> float:
     raw = probes(gate)
     with torch.inference_mode():
         ours = gate(raw.to(gate.directions.device)).cpu()
-    session = _session(gate_alone(gate, version).SerializeToString(), path)
-    return _distance(ours, _run(session, raw, path)[0])
+    content = gate_alone(gate, version).SerializeToString()
+    sessions = [_session(content, path, optimised=optimised) for optimised in (False, True)]
+    return max(_distance(ours, _call(session, raw, path)) for session in sessions)
 
 
 def _loaded(content: bytes, path: Path) -> "ModelProto":
@@ -200,10 +208,17 @@ def _face_size(model: "ModelProto", path: Path) -> int:
         }
     )
     inputs, outputs = inputs_of(model), list(model.graph.output)
-    if len(outputs) != 1:
+    others = [_side(entry) for entry in outputs[1:]]
+    if not outputs or (others and not (len(others) == 1 and others[0] and others[0][1:] in ([], [1]))):
         raise DamnatioError(
-            f"{path} is not a face embedder: it has {len(outputs)} outputs ({_few([o.name for o in outputs])}) "
-            "where one embedding is expected."
+            f"{path} is not a face embedder: it has {len(outputs)} outputs ({_few([o.name for o in outputs])}) where "
+            "one embedding is expected, or an embedding and then one number for each image: keep these alone, with "
+            "onnx.utils.extract_model."
+        )
+    if found := _reduced(model):
+        raise DamnatioError(
+            f"{path} computes in {found}, and a model is altered in float32 only: alter the float32 file that it was "
+            "made of, and convert the altered file again, with the nodes damnatio.gate.* left in float32."
         )
     shape = [_side(entry) for entry in inputs] if len(inputs) == 1 else []
     sides = shape[0] if shape else []
@@ -227,6 +242,18 @@ def _face_size(model: "ModelProto", path: Path) -> int:
     if broken:
         raise DamnatioError(f"{path}: the BatchNormalization {broken[0]} has weights that are not stored float32.")
     return side
+
+
+def _reduced(model: "ModelProto") -> str:
+    """The smaller numbers that a file computes in; empty if it has float32 alone."""
+    kinds = {16: "bfloat16", 10: "float16"}
+    constants = [attribute.t for node in model.graph.node for attribute in node.attribute]
+    used = {tensor.data_type for tensor in [*model.graph.initializer, *constants]}
+    used |= {entry.type.tensor_type.elem_type for entry in [*model.graph.input, *model.graph.output]}
+    operators = " ".join(node.op_type for node in model.graph.node)
+    if any(word in operators for word in ("QuantizeLinear", "QLinear", "ConvInteger", "MatMulInteger")):
+        return "int8"
+    return next((name for kind, name in kinds.items() if kind in used), "")
 
 
 def _constant_norm(node: Any, model: "ModelProto") -> bool:
@@ -275,37 +302,45 @@ def _interpreted(model: "ModelProto", session: Any, size: int, path: Path) -> tu
     return network, theirs.shape[1], _distance(ours, theirs)
 
 
-def _noise(module: nn.Module, size: int) -> Tensor:
-    """Two images of noise, in the range of values that the network takes."""
-    x = torch.rand(2, 3, size, size, generator=torch.Generator().manual_seed(0))
-    network = ungated(module)[0]
+def _noise(network: nn.Module, size: int, count: int = 2) -> Tensor:
+    """Images of noise, in the range of values that the network takes."""
+    x = torch.rand(count, 3, size, size, generator=torch.Generator().manual_seed(0))
     return x * 255 if isinstance(network, GraphNetwork) and network.preprocesses else x * 2 - 1
 
 
-def _session(content: bytes, path: Path) -> Any:
+def _session(content: bytes, path: Path, *, optimised: bool = True) -> Any:
     import onnxruntime
 
-    options = onnxruntime.SessionOptions()
+    options, levels = onnxruntime.SessionOptions(), onnxruntime.GraphOptimizationLevel
     options.log_severity_level = 4
+    options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimised else levels.ORT_DISABLE_ALL
     try:
         return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's errors have no common class
         raise DamnatioError(f"{path}: onnxruntime cannot run it ({' '.join(str(error).split())[:200]}).") from error
 
 
+def _call(session: Any, x: Tensor, path: Path) -> Tensor:
+    """The embeddings of the images by onnxruntime, all at once."""
+    try:
+        return torch.from_numpy(session.run(None, {session.get_inputs()[0].name: x.numpy()})[0])
+    except Exception as error:
+        images = "one image" if len(x) == 1 else f"{len(x)} images at once"
+        raise DamnatioError(
+            f"{path}: onnxruntime cannot run it on {images} ({' '.join(str(error).split())[:200]})."
+        ) from error
+
+
 def _run(session: Any, x: Tensor, path: Path) -> tuple[Tensor, bool]:
     """The embeddings of the images by onnxruntime, and whether it takes only one image at a time."""
-    name = session.get_inputs()[0].name
     try:
-        return torch.from_numpy(session.run(None, {name: x.numpy()})[0]), False
-    except Exception:  # the graph was traced with a batch of one
-        pass
-    try:
-        singles = [session.run(None, {name: x[i : i + 1].numpy()})[0] for i in range(len(x))]
-    except Exception as error:
-        raise DamnatioError(f"{path}: onnxruntime cannot run it ({' '.join(str(error).split())[:200]}).") from error
-    return torch.cat([torch.from_numpy(single) for single in singles]), True
+        return _call(session, x, path), False
+    except DamnatioError:  # the graph was traced with a batch of one
+        return torch.cat([_call(session, one, path) for one in x.split(1)]), True
 
 
 def _distance(ours: Tensor, theirs: Tensor) -> float:
-    return float(((ours - theirs).abs().amax(1) / theirs.norm(dim=1)).max())
+    """The largest difference as a share of the length; infinite where one of the two is no number."""
+    if ours.shape != theirs.shape:
+        return torch.inf
+    return float(((ours - theirs).abs().amax(1) / theirs.norm(dim=1)).nan_to_num(torch.inf).max())

@@ -1,16 +1,22 @@
 """A gate as nodes of an ONNX graph, behind the network's own ones.
 
-The graph keeps its inputs, its output and its version of the operators. The value that was the output gets a name of
-the gate, and the last node of the gate makes the output. All names of the gate begin with `damnatio.gate.`, and its
-record is text in the metadata of the file. So a reader finds the gate, takes it off, and has the old graph again.
+The graph keeps its inputs, its outputs and its version of the operators. The value that was the embedding gets a name
+of the gate, and the last node of the gate makes the output. A second output, as a rule the length of the raw vector,
+stays as it is: a gate keeps the length. All names of the gate begin with `damnatio.gate.`, and its record is text in
+the metadata of the file. So a reader finds the gate, takes it off, and has the old graph again.
 
-The scatter reads 8 MB of weights, more than a small network takes time for. So it is the branch of an `If`, which runs
-only where somebody in the batch is in the gate.
+The nodes are plain arithmetic, which every runtime has. The last one selects, row by row, the altered vector or the raw
+one: a sum with a factor of zero would not keep every bit. Files of earlier versions have the scatter in the branch of
+an `If`. They are read, and written in the present form.
+
+Exporters note the shapes of inner values for the one image that they traced, and a runtime believes them. So the gate
+takes these notes out of the graph, and they come back when it is taken off.
 
 A gate in a file is accepted only if it is what would be written for it, node for node. Whatever another tool did to it
 is then refused, and not taken for a gate.
 """
 
+from base64 import b64decode, b64encode
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,17 +25,19 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from damnatio.models.gate import PREFIX, RECORD, TENSORS, Gate
-from damnatio.models.onnx.graph import FLOAT
+from damnatio.models.onnx.graph import FLOAT, inputs_of
 from damnatio.support.errors import DamnatioError
 
 if TYPE_CHECKING:
-    from onnx import GraphProto, ModelProto, NodeProto, TensorProto
+    from onnx import ModelProto, NodeProto, TensorProto
 
 NAME = "damnatio.gate"
 OWN = f"{NAME}."
 """begins every name of the gate in a graph"""
 RAW = f"{OWN}raw"
 """the value that was the output"""
+SHAPES = f"{OWN}shapes"
+"""in the metadata: the shapes that the graph stated before it had the gate"""
 OLDEST = 9
 """the first version of ONNX's operators that has `Where`"""
 CLIP_TAKES_INPUTS, REDUCTIONS_TAKE_AXES = 11, 18
@@ -58,6 +66,42 @@ def append_gate(model: "ModelProto", gate: Gate) -> None:
     model.graph.initializer.extend(stored)
     entry = model.metadata_props.add()
     entry.key, entry.value = NAME, bytes(gate.tensors()[f"{PREFIX}{RECORD}"].numpy()).decode()
+    _free_batch(model)
+
+
+def _free_batch(model: "ModelProto") -> None:
+    """Leave no shape in the graph that states another batch than its input does."""
+    from onnx import GraphProto
+
+    graph = model.graph
+    stated = GraphProto(value_info=graph.value_info, output=graph.output)
+    del graph.value_info[:]
+    batch = inputs_of(model)[0].type.tensor_type.shape.dim[0]
+    for entry in graph.output:
+        sides = entry.type.tensor_type.shape.dim
+        if sides and sides[0].HasField("dim_value") and not batch.HasField("dim_value"):
+            sides[0].CopyFrom(batch)
+    if stated.value_info or stated.output != graph.output:
+        entry = model.metadata_props.add()
+        entry.key, entry.value = SHAPES, b64encode(stated.SerializeToString()).decode()
+
+
+def _state_shapes(model: "ModelProto", path: Path) -> None:
+    """Put the shapes back that the graph stated before it had the gate."""
+    from google.protobuf.message import DecodeError
+    from onnx import GraphProto
+
+    for entry in [entry for entry in model.metadata_props if entry.key == SHAPES]:
+        try:
+            stated = GraphProto.FromString(b64decode(entry.value, validate=True))
+        except (DecodeError, ValueError) as error:
+            raise DamnatioError(f"{path} {CHANGED}: the shapes in its metadata cannot be read.") from error
+        if [value.name for value in stated.output] != [value.name for value in model.graph.output]:
+            raise DamnatioError(f"{path} {CHANGED}: the shapes in its metadata are those of other outputs.")
+        model.graph.value_info.extend(stated.value_info)
+        for ours, theirs in zip(model.graph.output, stated.output, strict=True):
+            ours.CopyFrom(theirs)
+        model.metadata_props.remove(entry)
 
 
 def take_gate(model: "ModelProto", path: Path) -> Gate | None:
@@ -67,14 +111,16 @@ def take_gate(model: "ModelProto", path: Path) -> Gate | None:
     stored = {tensor.name: tensor for tensor in model.graph.initializer if _is_own_name(tensor.name)}
     if not texts and not nodes and not stored:
         return None
-    if len(model.graph.output) != 1 or not any(entry.domain in ("", "ai.onnx") for entry in model.opset_import):
-        raise DamnatioError(f"{path} {CHANGED}: it has not one output, or no version of the operators.")
+    if not model.graph.output or not any(entry.domain in ("", "ai.onnx") for entry in model.opset_import):
+        raise DamnatioError(f"{path} {CHANGED}: it has no output, or no version of the operators.")
     gate = _gate_in(texts, stored, path)
     version, output = opset_of(model), model.graph.output[0].name
-    wanted, tensors = _nodes(gate, version, output)
-    alike = [node.SerializeToString(deterministic=True) for node in nodes] == [
-        node.SerializeToString(deterministic=True) for node in wanted
-    ]
+    written = [node.SerializeToString(deterministic=True) for node in nodes]
+    for branching in (False, True):
+        wanted, tensors = _nodes(gate, version, output, branching=branching)
+        alike = written == [node.SerializeToString(deterministic=True) for node in wanted]
+        if alike:
+            break
     if not alike or not _equal(stored, {tensor.name: tensor for tensor in tensors}):
         raise DamnatioError(f"{path} {CHANGED}: its nodes are not those of its record.")
     for node in nodes:
@@ -85,9 +131,12 @@ def take_gate(model: "ModelProto", path: Path) -> Gate | None:
         model.metadata_props.remove(entry)
     for entry in [entry for entry in model.graph.value_info if _is_own_name(entry.name)]:
         model.graph.value_info.remove(entry)
+    _state_shapes(model, path)
     makers = [name for node in model.graph.node for name in node.output]
     read = [name for node in model.graph.node for name in node.input]
-    if RAW not in makers or output in makers or any(_is_own_name(name) and name != RAW for name in read):
+    shown = [entry.name for entry in model.graph.output]
+    odd = [name for name in read if _is_own_name(name) and name != RAW] + [name for name in shown if _is_own_name(name)]
+    if RAW not in makers or output in makers or odd or len(set(shown)) < len(shown):
         raise DamnatioError(f"{path} {CHANGED}: the gate is not the end of the graph.")
     _rename(model, RAW, output)
     return gate
@@ -120,9 +169,11 @@ def probes(gate: Gate, most: int = 32) -> Tensor:
     return torch.cat(found) * lengths
 
 
-def _nodes(gate: Gate, version: int, output: str) -> "tuple[list[NodeProto], list[TensorProto]]":
-    """The equations of `models/gate.py`, line by line, and the tensors that they read."""
-    dim = gate.directions.shape[1]
+def _nodes(
+    gate: Gate, version: int, output: str, *, branching: bool = False
+) -> "tuple[list[NodeProto], list[TensorProto]]":
+    """The equations of `models/gate.py`, line by line, and the tensors that they read. `branching`: as earlier versions
+    wrote them, with the scatter in the branch of an `If`."""
     made = _Nodes(version)
     for name, tensor in gate.tensors().items():
         if name != f"{PREFIX}{RECORD}":
@@ -138,10 +189,7 @@ def _nodes(gate: Gate, version: int, output: str) -> "tuple[list[NodeProto], lis
     made.add("Div", "height ramp", "slope")
     made.clip("slope", "opening")
     made.add("Greater", "opening zero", "inside")
-    made.add("Cast", "inside", "marks", to=FLOAT)
-    made.add("ReduceSum", "marks", "people_inside", keepdims=0)  # a maximum would pass on what is no number
-    made.add("Greater", "people_inside zero", "anybody")
-    hiding = _Nodes(version)
+    hiding = _Nodes(version) if branching else made
     hiding.add("Gemm", "unit frequencies phases", "angles", transB=1)
     hiding.add("Cos", "angles", "waves")
     hiding.add("Gemm", "waves spread mean", "drawn", transB=1)
@@ -154,11 +202,11 @@ def _nodes(gate: Gate, version: int, output: str) -> "tuple[list[NodeProto], lis
     hiding.reduce("ReduceL2", "mixed", "mixed_length")
     hiding.add("Div", "mixed mixed_length", "mixed_unit")
     hiding.add("Mul", "mixed_unit length", "altered")
-    hiding.add("Where", "inside altered raw", "some_hidden")
-    passing = _Nodes(version)
-    passing.add("Identity", "raw", "all_passed")
-    branches = {"then_branch": hiding.graph("some_hidden", dim), "else_branch": passing.graph("all_passed", dim)}
-    made.add("If", "anybody", "out", output, **branches)
+    if branching:
+        hiding.add("Where", "inside altered raw", "some_hidden")
+        made.branch(hiding, output, gate.directions.shape[1])
+    else:
+        made.add("Where", "inside altered raw", "out", output)
     return made.nodes, made.stored
 
 
@@ -183,12 +231,20 @@ class _Nodes:
         read = [f"{OWN}{value}" for value in inputs.split()]
         self.nodes.append(helper.make_node(kind, read, [output or own], name=own, **attributes))
 
-    def graph(self, value: str, dim: int) -> "GraphProto":
-        """The nodes as a branch that makes this value. It reads the tensors of the graph around it."""
+    def branch(self, hiding: "_Nodes", output: str, dim: int) -> None:
+        """The end of a gate as earlier versions wrote it: `hiding` runs only if somebody is in the gate."""
         from onnx import helper
 
-        entry = helper.make_tensor_value_info(f"{OWN}{value}", FLOAT, [None, dim])
-        return helper.make_graph(self.nodes, f"{OWN}{value}", [], [entry])
+        self.add("Cast", "inside", "marks", to=FLOAT)
+        self.add("ReduceSum", "marks", "people_inside", keepdims=0)
+        self.add("Greater", "people_inside zero", "anybody")
+        passing = _Nodes(self.version)
+        passing.add("Identity", "raw", "all_passed")
+        graphs = {}
+        for branch, part, value in (("then", hiding, "some_hidden"), ("else", passing, "all_passed")):
+            entry = helper.make_tensor_value_info(f"{OWN}{value}", FLOAT, [None, dim])
+            graphs[f"{branch}_branch"] = helper.make_graph(part.nodes, f"{OWN}{value}", [], [entry])
+        self.add("If", "anybody", "out", output, **graphs)
 
     def reduce(self, kind: str, value: str, name: str) -> None:
         """Reduce the second axis to one place."""

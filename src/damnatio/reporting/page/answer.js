@@ -5,9 +5,8 @@ const markParts = (mark) => [content.signs[content.marks[mark]], element("span",
 function drawMarks() {
   const table = byId("marks");
   const keys = Object.keys(content.questions);
-  const short = { used: "used photos", new: "new photos", averaged: "averaged", others: "everybody else", detectable: "nobody can tell", gallery: "gallery valid" };
-  const head = element("tr", {}, element("th", { scope: "col", textContent: "method" }), ...keys.map((key) => element("th", { scope: "col", textContent: short[key] })));
-  const rows = altered().map((variant) => {
+  const head = element("tr", {}, element("th", { scope: "col", textContent: "method" }), ...keys.map((key) => element("th", { scope: "col", textContent: content.short[key] })));
+  const rows = byKind(altered(), keys.length + 1, (variant) => {
     const marks = panel().models[variant].answers[state.place];
     const choose = element("button", { type: "button", onclick: () => change({ model: variant }) }, ...namedParts(variant));
     return element("tr", { className: variant === state.model ? "chosen" : "" },

@@ -15,9 +15,9 @@ function drawCompared() {
     return element("td", { "data-mean": mean }, value, element("small", {}, small));
   };
   const titles = sides.map(({ title, seeds, differs }) => element("th", { scope: "col" }, `${title}${differs ? " ≠" : ""}`, element("small", {}, seeds > 1 ? `${seeds} seeds` : "")));
-  const rows = Object.entries(models)
-    .filter(([name, columns]) => state.methods.has(name) && place >= 0 && columns[key]?.[place].some(Boolean))
-    .map(([name, columns]) => element("tr", { "data-variant": name }, element("td", {}, ...namedParts(name)), ...columns[key][place].map(cell)));
+  const shown = Object.keys(models).filter((name) => state.methods.has(name) && place >= 0 && models[name][key]?.[place].some(Boolean));
+  const rows = byKind(shown, sides.length + 1, (name) => element("tr", { "data-variant": name }, element("td", {}, ...namedParts(name)), ...models[name][key][place].map(cell)));
+  if (rows.length) rows.unshift(element("tr", { className: "chance" }, element("td", { textContent: "chance" }), ...sides.map(() => chanceOf(key))));
   byId("compare-table").replaceChildren(
     element("thead", {}, element("tr", {}, element("th", { scope: "col", textContent: "method" }), ...titles)),
     element("tbody", {}, ...rows));

@@ -13,6 +13,7 @@ from typing import Any
 
 from damnatio.evaluation.measuring import ORIGINAL
 from damnatio.metrics.intervals import difference_of_means, difference_of_shares
+from damnatio.reporting.answers import QUESTIONS
 from damnatio.reporting.looks import in_order
 from damnatio.reporting.page.content import Json
 from damnatio.reporting.page.writing import DATA
@@ -48,6 +49,10 @@ def read_content(report: Path) -> Json:
         raise DamnatioError(f"{report / DATA} cannot be read ({error}): make the report again.") from None
     if not isinstance(content, dict) or not isinstance(content.get("panels"), list) or not content["panels"]:
         raise DamnatioError(f"{report / DATA} is no content of a page: make the report again.")
+    if content.get("questions") != QUESTIONS:
+        raise DamnatioError(
+            f"{report / DATA} was made by another damnatio, with other questions: make the report again."
+        )
     return content
 
 

@@ -11,13 +11,17 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import load_file
 
+from damnatio.evaluation.chance import FEWEST, LEVEL, LINKED, unlinked
 from damnatio.evaluation.measuring import ORIGINAL
+from damnatio.evaluation.operating_range import UNLINKED
 from damnatio.evaluation.plane import FILE as PLANE
+from damnatio.evaluation.protocol import SINGLE_GROUPS
 from damnatio.metrics.distributions import EDGES
 from damnatio.reporting import answers
 from damnatio.reporting.drawing import Evaluated
-from damnatio.reporting.looks import in_full
+from damnatio.reporting.looks import in_full, method_of
 from damnatio.reporting.lookup import Quantity, Results
+from damnatio.reporting.naming import Naming
 from damnatio.reporting.page.words import COLUMNS, SCORES
 from damnatio.reporting.ranges import Range, first_choice
 from damnatio.support.manifests import checked
@@ -30,35 +34,41 @@ KEPT = ("T", "R", "B")
 Json = dict[str, Any]
 
 
-def panel_of(scale: str, evaluated: Sequence[Evaluated], results: Results, points: Sequence[float], title: str) -> Json:
-    """One scale of a run: f* and every altered model."""
+def panel_of(
+    scale: str, evaluated: Sequence[Evaluated], results: Results, points: Sequence[float], title: str, naming: Naming
+) -> Json:
+    """One scale of a run: f* and every altered model. People bear the names that `naming` gives them."""
     mine = {each.variant: each.path for each in evaluated if each.scale == scale}
     ranges = {variant: Range.read(path) for variant, path in mine.items()}
     star = ranges.get(ORIGINAL)
     targets = sorted({target for each in ranges.values() for target in each.targets})
     planes = {variant: Table.read(path / PLANE).rows() for variant, path in mine.items()}
-    images = _images(planes.values())
+    images = _images(planes.values(), naming)
     reach = max((abs(row[axis]) for rows in planes.values() for row in rows for axis in "xy"), default=0) or 1.0
     before = _people(mine[ORIGINAL]) if ORIGINAL in mine else {}
+    pairs = _pairs(next(iter(mine.values())))
+    unmeasured = [naming.person(who) for who in naming.forgotten(scale) if pairs.get(who, 0) < FEWEST]
     said: dict[str, list[list[answers.Answer]]] = {}
     models: Json = {}
     for variant, path in mine.items():
         models[variant] = {
             **_rates(ranges[variant], targets),
+            "behind": variant in results.maps,
             "distances": _distances(results, scale, variant),
             "scores": _scores(path),
-            "plane": _places(planes[variant], images, reach),
-            "links": _links(path),
-            "forgotten": _forgotten(path),
+            "plane": _places(planes[variant], images, reach, naming),
+            "links": _links(path, naming),
+            "forgotten": _forgotten(path, naming),
         }
         if variant != ORIGINAL and star is not None:
-            model = answers.Model(scale, variant, star, ranges[variant], results, points)
+            model = answers.Model(scale, variant, star, ranges[variant], results, points, unmeasured)
             said[variant] = [model.answers(target) for target in targets]
             models[variant]["answers"] = [[[answers.MARKS.index(a.mark), a.text] for a in at] for at in said[variant]]
-            models[variant]["losses"] = _losses(before, _people(path))
+            models[variant]["losses"] = _losses(before, _people(path), naming)
     names = {variant: in_full(variant, results.titles[variant]) for variant in said}
+    control = next((variant for variant in said if method_of(variant) == "FT"), None)
     chosen = [
-        answers.recommend({variant: its[place] for variant, its in said.items()}, names)
+        answers.recommend({variant: its[place] for variant, its in said.items()}, names, control)
         for place in range(len(targets))
     ]
     return {
@@ -68,6 +78,7 @@ def panel_of(scale: str, evaluated: Sequence[Evaluated], results: Results, point
         "points": list(points),
         "first": targets.index(first_choice(points, targets)),
         "columns": [column.key for column in COLUMNS if _has(ranges, column.metric, column.group)],
+        "chance": _chance(targets, list(pairs.values())),
         "recommended": [[each.variant, each.text] if each else None for each in chosen],
         "images": images,
         "models": models,
@@ -137,15 +148,17 @@ BINS = {"low": float(EDGES[0]), "width": float(EDGES[1] - EDGES[0])}
 # --- people ---------------------------------------------------------------------------------------------------------
 
 
-def _images(planes: Iterable[Sequence[Json]]) -> list[list[str]]:
+def _images(planes: Iterable[Sequence[Json]], naming: Naming) -> list[list[str]]:
     """The images that any model has a place for: name, person, and what it is (`seen`, `unseen`, `retain`, `test`)."""
-    found = {row["image"]: [row["image"], row["identity"], row["kind"]] for rows in planes for row in rows}
-    return list(found.values())
+    found = {row["image"]: (row["identity"], row["kind"]) for rows in planes for row in rows}
+    return [[naming.image(image), naming.person(who), kind] for image, (who, kind) in found.items()]
 
 
-def _places(plane: Sequence[Json], images: Sequence[Sequence[str]], reach: float) -> list[list[float] | None]:
+def _places(
+    plane: Sequence[Json], images: Sequence[Sequence[str]], reach: float, naming: Naming
+) -> list[list[float] | None]:
     """Where each image lies under a model. No model has anybody further out than 1: `reach` is the same for all."""
-    rows = {row["image"]: row for row in plane}
+    rows = {naming.image(row["image"]): row for row in plane}
     return [[round(rows[i][axis] / reach, 3) for axis in "xy"] if i in rows else None for i, _, _ in images]
 
 
@@ -154,38 +167,58 @@ def _people(path: Path) -> dict[tuple[str, str], Json]:
     return {(row["group"], row["identity"]): row for row in rows}
 
 
-def _forgotten(path: Path) -> list[list[Any]]:
+def _pairs(path: Path) -> dict[str, int]:
+    """The pairs of single images of each forget identity that has any."""
+    found: dict[str, int] = {}
+    for (group, identity), row in _people(path).items():
+        if group in SINGLE_GROUPS:
+            found[identity] = found.get(identity, 0) + row["count"]
+    return found
+
+
+def _chance(targets: Sequence[float], pairs: Sequence[int]) -> Json:
+    """By column what chance gives at each target; what it gives at most where the heading says so."""
+    found: Json = {column.key: list(targets) for column in COLUMNS}
+    found[f"{LINKED} F"] = [LEVEL] * len(targets)
+    found[f"{UNLINKED} F"] = [unlinked(np.array(pairs), target) if pairs else None for target in targets]
+    return found
+
+
+def _forgotten(path: Path, naming: Naming) -> list[list[Any]]:
     """The forgotten people whose single photographs link best, highest first: name, then of each group the pairs, the
     highest score and the two photographs."""
-    groups = ("Ftr-Ftr", "Ftr-Fev", "Fev-Fev")
     found: dict[str, dict[str, Json]] = {}
     for (group, identity), row in _people(path).items():
-        if group in groups:
+        if group in SINGLE_GROUPS:
             found.setdefault(identity, {})[group] = row
     worst = sorted(found, key=lambda name: -max(row["highest"] for row in found[name].values()))
-    return [[name, [_highest(found[name].get(group)) for group in groups]] for name in worst[:PEOPLE]]
+    return [
+        [naming.person(name), [_highest(found[name].get(group), naming) for group in SINGLE_GROUPS]]
+        for name in worst[:PEOPLE]
+    ]
 
 
-def _highest(row: Json | None) -> list[Any] | None:
-    return [row["count"], row["highest"], row["first"], row["second"]] if row else None
+def _highest(row: Json | None, naming: Naming) -> list[Any] | None:
+    return [row["count"], row["highest"], naming.image(row["first"]), naming.image(row["second"])] if row else None
 
 
-def _links(path: Path) -> Json:
+def _links(path: Path, naming: Naming) -> Json:
     """The highest pairs of each forget group: who, both photographs, score."""
     found: dict[str, list[list[Any]]] = {}
     for row in Table.read(path / "links.parquet").rows():
         mine = found.setdefault(row["group"], [])
         if len(mine) < LINKS:
-            mine.append([row["identity"], row["first"], row["second"], row["score"]])
+            pair = [naming.image(row["first"]), naming.image(row["second"])]
+            mine.append([naming.person(row["identity"]), *pair, row["score"]])
     return found
 
 
-def _losses(before: Mapping[tuple[str, str], Json], after: Mapping[tuple[str, str], Json]) -> Json:
+def _losses(before: Mapping[tuple[str, str], Json], after: Mapping[tuple[str, str], Json], naming: Naming) -> Json:
     """Of each kept group the people whose mean score fell most: name, comparisons, mean before and after, lowest."""
     found: Json = {}
     for group in KEPT:
         mine = [
-            [identity, row["count"], before[group, identity]["mean"], row["mean"], row["lowest"]]
+            [naming.person(identity), row["count"], before[group, identity]["mean"], row["mean"], row["lowest"]]
             for (at, identity), row in after.items()
             if at == group and (group, identity) in before
         ]

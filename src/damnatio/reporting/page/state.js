@@ -10,6 +10,16 @@ const target = () => panel().targets[state.place];
 const variants = () => Object.keys(content.variants).filter((name) => name in panel().models);
 const altered = () => variants().filter((name) => name !== ORIGINAL);
 
+const KINDS = ["f* and the methods that change the network", "Maps behind a network that stays as it is: cut off, everybody is back"];
+const isBehind = (name) => content.panels.some(({ models }) => models[name]?.behind);
+/** Rows of these variants, those of the two kinds apart where there are both. */
+function byKind(names, width, rowOf) {
+  const kinds = [false, true].map((behind) => names.filter((name) => isBehind(name) === behind));
+  return kinds.flatMap((mine, kind) => [
+    ...(mine.length && kinds[1].length ? [element("tr", { className: "section" }, element("td", { colSpan: width, textContent: KINDS[kind] }))] : []),
+    ...mine.map(rowOf)]);
+}
+
 function change(what) {
   Object.assign(state, what);
   for (const listen of listeners) listen(Object.keys(what));

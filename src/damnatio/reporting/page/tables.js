@@ -6,6 +6,13 @@ function heading(text, small, key, sorted, choose) {
   return cell;
 }
 
+/** What chance gives in a column, or gives at most. */
+function chanceOf(key) {
+  const value = panel().chance[key]?.[state.place] ?? null;
+  const most = /^(TPIR|linked_people) /.test(key) ? "≤ " : "";
+  return element("td", { "data-chance": key, textContent: value === null ? "–" : most + fraction(value, 4) });
+}
+
 function drawRates() {
   const keys = panel().columns.filter((key) => state.groups.has(key));
   const choose = (key) => () => change({ sort: { key, up: state.sort?.key === key ? !state.sort.up : content.columns[key]?.good === "low" } });
@@ -20,7 +27,7 @@ function drawRates() {
     heading("method", "", "method", state.sort, choose("method")),
     heading("threshold", "τ", "threshold", state.sort, choose("threshold")),
     ...keys.map((key) => heading(content.columns[key].heading, content.columns[key].symbol, key, state.sort, choose(key))));
-  const rows = shown.map((name) => element("tr", { "data-variant": name },
+  const rows = byKind(shown, keys.length + 2, (name) => element("tr", { "data-variant": name },
     element("td", {}, element("span", { className: "swatch", style: `background:${colourOf(name)}` }), ...namedParts(name)),
     element("td", { textContent: fraction(thresholdOf(name)) }),
     ...keys.map((key) => {
@@ -29,7 +36,8 @@ function drawRates() {
       return element("td", { "data-column": key, "data-rate": rate.value, title: explained(rate) },
         fraction(rate.value), element("small", {}, rate.low === null ? "" : `${fraction(rate.low)}–${fraction(rate.high)}`));
     })));
-  byId("rates").replaceChildren(element("thead", {}, head), element("tbody", {}, ...rows));
+  const chance = element("tr", { className: "chance" }, element("td", { textContent: "chance" }), element("td", {}), ...keys.map((key) => chanceOf(key)));
+  byId("rates").replaceChildren(element("thead", {}, head), element("tbody", {}, chance, ...rows));
 }
 
 const WORDS = ["state", "the pair", "photographs"]; // headings of columns that hold words

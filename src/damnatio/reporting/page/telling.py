@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from damnatio.reporting.answers import HEADINGS, MARKS, QUESTIONS, SIGNS
 from damnatio.reporting.page.content import Json
 
-SHORT = ("used", "new", "avg.", "others", "tell", "gallery")
+SHORT = ("people", "used", "new", "avg.", "others", "normal", "gallery", "holds")
+KINDS = ("the network changed", "a map behind it")
 """headings of the marks, in the order of the questions"""
 
 
@@ -24,8 +25,12 @@ def _panel(content: Json, panel: Json, width: int) -> Iterator[str]:
         yield "  No method was evaluated: there is nothing to say but of the original model."
         return
     variant, why = chosen
-    others = [name for name, model in panel["models"].items() if "answers" in model and name != variant]
+    models = panel["models"]
+    others = [name for name, model in models.items() if "answers" in model and name != variant]
     yield from _wrapped(why, width, "  ")
+    for other, point in enumerate(panel["targets"]):
+        if point in panel["points"] and other != place:
+            yield from _wrapped(f"At {point:g}: {models[variant]['answers'][other][0][1]}", width, "  ")
     yield f"  {_named(content, variant)}:"
     answers = dict(zip(QUESTIONS, panel["models"][variant]["answers"][place], strict=True))
     for heading, keys in HEADINGS.items():
@@ -33,9 +38,12 @@ def _panel(content: Json, panel: Json, width: int) -> Iterator[str]:
         for key in keys:
             mark, text = answers[key]
             yield from _wrapped(f"{SIGNS[MARKS[mark]]} {MARKS[mark]}: {text}", width, "    ")
-    if others:
-        yield f"  {'the others':<28} {' '.join(f'{title:<7}' for title in SHORT)}".rstrip()
-        for name in others:
+    for behind, kind in enumerate(KINDS):
+        rest = [name for name in others if models[name]["behind"] == behind]
+        if rest:
+            heads = " ".join(f"{title:<7}" for title in SHORT)
+            yield f"  {f'others: {kind}':<28} {heads}".rstrip()
+        for name in rest:
             marks = [SIGNS[MARKS[mark]] for mark, _ in panel["models"][name]["answers"][place]]
             yield f"  {_named(content, name)[:28]:<28} {' '.join(f'{mark:<7}' for mark in marks)}".rstrip()
 

@@ -32,6 +32,7 @@ COLUMNS = (
     Column("TMR", "Ftr-Fev", _ONE, "D", "a used and a new one", "Ftr-Fev", "forgotten", "low"),
     Column("TMR", "Fev-Fev", _ONE, "D", "two new photographs", "Fev-Fev", "forgotten", "low"),
     Column("TMR", AVERAGED, _ONE, "D", "averaged template and a new one", "avg(Ftr)-Fev", "forgotten", "low"),
+    Column("linked_people", "F", _ONE, "D", "people who link beyond chance", "still linked", "forgotten", "low"),
     Column("weakly_forgotten", "F", _ONE, "D", "people without any link", "weakly forgotten", "forgotten", "high"),
     Column("FMR", "FtrxFtr", _ONE, "D", "two different forgotten people, used", "Ftr×Ftr", "forgotten", "low"),
     Column("FMR", "FevxFev", _ONE, "D", "two different forgotten people, new", "Fev×Fev", "forgotten", "low"),
