@@ -115,7 +115,7 @@ def _case(options: argparse.Namespace) -> "Case | None":
 
 def _erase(options: argparse.Namespace) -> int:
     what = "people hidden in" if options.list else f"{options.people or ', '.join(options.restore) or 'nobody'} from"
-    print(f"damnatio erase: {what} {options.model}", flush=True)  # torch takes seconds to import
+    say(f"damnatio erase: {what} {options.model}")  # torch takes seconds to import
     if options.list:
         return _list(options)
     from damnatio.erasure.erase import erase
@@ -147,15 +147,15 @@ def _erase(options: argparse.Namespace) -> int:
     if done.recipe is not None and done.report is not None:
         show_report(done.recipe, done.report, options.tables)
     for file in done.files:
-        print(f"Altered model: {file}")
-    print(f"Record: {done.page}")
+        say(f"Altered model: {file}")
+    say(f"Record: {done.page}")
     if options.case:
         from damnatio.erasure.planning.plan import PAGE
 
-        print(f"Plan: {options.out / PAGE}")
+        say(f"Plan: {options.out / PAGE}")
     if done.record.unmeasured:
-        print(f"Hidden, not measured: {', '.join(done.record.unmeasured)}")
-    print(done.record.verdict)
+        say(f"Hidden, not measured: {', '.join(done.record.unmeasured)}")
+    say(done.record.verdict)
     return done.record.exit_code
 
 

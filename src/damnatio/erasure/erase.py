@@ -13,6 +13,7 @@ from damnatio.models.importing import import_model
 from damnatio.models.statistics import Touched
 from damnatio.recipe.files import model_settings
 from damnatio.recipe.schema import Recipe
+from damnatio.support.files import private
 
 if TYPE_CHECKING:
     from damnatio.erasure.questions import Ask
@@ -65,7 +66,12 @@ def erase(request: Request, say: Say = print, ask: "Ask | None" = None) -> Erase
         from damnatio.erasure.gated import erase_by_gate as carry_out
     else:
         from damnatio.erasure.trained import erase_by_training as carry_out
-    return carry_out(request, settings, network, card, say, ask)
+    if request.case is None:
+        return carry_out(request, settings, network, card, say, ask)
+    with private():
+        if request.out.is_dir():
+            request.out.chmod(0o700)
+        return carry_out(request, settings, network, card, say, ask)
 
 
 @dataclass(frozen=True)

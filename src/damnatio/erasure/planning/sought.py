@@ -98,7 +98,9 @@ def wanted(request: Request, record: Record, gating: Gating) -> Wanted:
 def need_no_name(case: str, names: list[str]) -> None:
     """Refuse a case that is called after the person: the record holds the case, and no name."""
     if holds_name(case, names):
-        raise DamnatioError(f"--case {case} holds a name of the person: take the number of your register instead.")
+        raise DamnatioError(
+            f"--case {case} holds a name of the person, or a part of one: take the number of your register instead."
+        )
 
 
 def photographs_of(wanted: Wanted, embedder: Embedder, person: Person) -> Units:

@@ -29,7 +29,7 @@ from damnatio.galleries.scanning.fragments import fragments_of
 from damnatio.galleries.scanning.matching import Matcher, Seen
 from damnatio.galleries.scanning.needles import Needles
 from damnatio.support.errors import DamnatioError
-from damnatio.support.files import write_atomically
+from damnatio.support.files import private, write_atomically
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
@@ -57,6 +57,7 @@ class Fingerprints:
             raise DamnatioError(f"These fingerprints could be used until {self.until}: destroy them.")
 
 
+@private()
 def write_fingerprints(
     folder: Path, case: str, until: str, needles: Mapping[int, Needles], holder: "X25519PublicKey"
 ) -> Path:

@@ -9,10 +9,12 @@ and in the end the record is signed. The journal says what is done. What a kille
 OUT/purge: it is personal data, and is removed when the record is signed.
 """
 
+import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -22,6 +24,7 @@ from damnatio.erasure.planning.choosing import Decisions, decide
 from damnatio.erasure.planning.plan import Plan, PlannedStore, read_plan
 from damnatio.erasure.planning.showing import indented
 from damnatio.erasure.planning.templates import remove_templates
+from damnatio.erasure.proving.building import hidden_names
 from damnatio.erasure.proving.keys import public_holder_key, signing_key, usual_place
 from damnatio.erasure.proving.pages import is_missing, write_pages
 from damnatio.erasure.proving.signing import RECORD, sign_record
@@ -31,7 +34,7 @@ from damnatio.erasure.purging.journal import DELETING, NAME, Journal
 from damnatio.erasure.purging.neighbours import SEARCHES, compare_searches, keep_searches, kept_searches
 from damnatio.galleries.base import Store
 from damnatio.galleries.census import Counted
-from damnatio.galleries.files import cleared
+from damnatio.galleries.files import wiped
 from damnatio.galleries.items import Census, Key, Vectors
 from damnatio.galleries.opening import open_store
 from damnatio.galleries.picking import Picked, Sampled
@@ -40,7 +43,7 @@ from damnatio.galleries.scanning.scan import CONTROLS, needles_of, scan_store
 from damnatio.galleries.scanning.verdicts import Scan, Verdict
 from damnatio.galleries.walking import walk
 from damnatio.support.errors import DamnatioError
-from damnatio.support.files import digest_of
+from damnatio.support.files import digest_of, private
 from damnatio.support.locks import Lock
 
 if TYPE_CHECKING:
@@ -48,6 +51,8 @@ if TYPE_CHECKING:
 
 Say = Callable[[str], None]
 WORK = "purge"
+OWN = re.compile(r"\.?(needles-\d+\.npz|searches-\d+\.json)(\.\d+\.tmp)?")
+"""files that a purge keeps there"""
 
 
 @dataclass(frozen=True)
@@ -94,10 +99,14 @@ class _Purge:
 
     def forget(self) -> None:
         """Remove what was only kept to go on: personal data, so it is overwritten first."""
-        for path in self.work.glob("*"):
-            with path.open("r+b", buffering=0) as file:
-                cleared(file)
-        shutil.rmtree(self.work, ignore_errors=True)
+        with suppress(FileNotFoundError):
+            handle = os.open(self.work, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                for name in filter(OWN.fullmatch, os.listdir(handle)):
+                    wiped(name, handle)
+            finally:
+                os.close(handle)
+            self.work.rmdir()
 
     def keys(self, number: int) -> list[Key]:
         """The rows that are deleted from a store."""
@@ -132,13 +141,14 @@ def purge(words: Words, say: Say = print) -> Purged:
     decisions = None if is_done else decide(plan, words.accept, words.reject, words.confirm)
     if words.holder is not None:
         public_holder_key(words.holder)
+    checks.need_own(folder / WORK, OWN)
     lock = Lock(folder / ".locks" / WORK)
     if (other := lock.try_to_take()) is not None:
         raise DamnatioError(f"Another purge of this plan is at work: {other}. Wait for it.")
     try:
         if decisions is None:
             return _done_before(words.plan, folder / RECORD, key, say)
-        return _purge(_Purge(plan, folder, Journal(folder / NAME), decisions, say), words, key)
+        return _purge(_Purge(plan, folder, Journal(folder / NAME, hidden_names(plan)), decisions, say), words, key)
     finally:
         lock.release()
         shutil.rmtree(folder / ".locks", ignore_errors=True)
@@ -156,6 +166,7 @@ def _purge(work: _Purge, words: Words, key: "Ed25519PrivateKey") -> Purged:
                 _check_rest(work)
             else:
                 _baselines(work)
+            checks.need_signable(work.plan, work.folder, words.key or usual_place())
             for one in stores:
                 _delete(work, one)
                 _after(work, one)
@@ -194,9 +205,10 @@ def _begin(work: _Purge, words: Words) -> None:
     if begun is None or not work.journal.has_deleted:  # whatever was begun may begin anew, with other words
         work.clear()
         checks.need_same_model(work.plan, work.folder)
-        work.work.mkdir(exist_ok=True, mode=0o700)
-        until = datetime.now(UTC) + timedelta(days=words.days)
-        content = {"case": work.plan.case, "fingerprints_until": until.date().isoformat(), **said}
+        with private():
+            work.work.mkdir(exist_ok=True)
+        until = _until(words.days)
+        content = {"case": work.plan.case, "fingerprints_until": until, **said}
         work.journal.write("begin", plan=digest_of(words.plan), **content)
         return
     if begun["plan"] != digest_of(words.plan):
@@ -207,6 +219,13 @@ def _begin(work: _Purge, words: Words) -> None:
             f"{_list(begun['rejected'])}: go on with the same words."
         )
     work.say(f"Going on with the purge that began at {begun['at']}")
+
+
+def _until(days: int) -> str:
+    try:
+        return (datetime.now(UTC) + timedelta(days=days)).date().isoformat()
+    except OverflowError:
+        raise DamnatioError(f"--fingerprints-days {days}: that is after the last year that a date has, 9999.") from None
 
 
 def _list(numbers: Sequence[int]) -> str:
@@ -258,11 +277,12 @@ def _delete(work: _Purge, one: PlannedStore) -> None:
         rows = store.delete(keys)
         journal.write("deleted", one.number, rows=rows, seconds=time.monotonic() - started)
         work.say(f"Deleted: {len(keys)} items from store {one.number}")
-    for step in store.steps():
-        if journal.find("step", one.number, name=step.name) is None:
+    for place, step in enumerate(store.steps()):
+        if journal.find("step", one.number, place=place, name=step.name) is None:
             started = time.monotonic()
             step.run()
-            journal.write("step", one.number, name=step.name, command=step.command, seconds=time.monotonic() - started)
+            said = {"place": place, "name": step.name, "command": step.command}
+            journal.write("step", one.number, **said, seconds=time.monotonic() - started)
             work.say(f"  ran: {indented(step.command)}")
 
 
@@ -301,8 +321,8 @@ def _finish(work: _Purge, words: Words, key: "Ed25519PrivateKey") -> Purged:
             write_fingerprints(work.folder, work.plan.case, until, needles, public_holder_key(words.holder))
             work.journal.write("fingerprints")
     statement = sign_record(work.plan, work.journal, words.plan, key, words.key or usual_place())
-    work.forget()
     remove_templates(work.folder)
+    work.forget()
     for page in write_pages(path, work.folder):
         work.say(f"Page: {page}")
     work.say(f"Record: {path}")

@@ -10,7 +10,7 @@ import numpy as np
 
 from damnatio.galleries.items import Vectors
 from damnatio.support.errors import DamnatioError
-from damnatio.support.files import atomic_file
+from damnatio.support.files import atomic_file, private
 
 
 @dataclass(frozen=True)
@@ -28,13 +28,12 @@ class Needles:
         arrays = {f"vector-{place}": vector for place, vector in enumerate(self.vectors)}
         for kind, pieces in (("code", self.codes), ("content", self.contents)):
             arrays |= {f"{kind}-{place}": np.frombuffer(piece, np.uint8) for place, piece in enumerate(pieces)}
-        with atomic_file(path) as temporary:
+        with private(), atomic_file(path) as temporary:
             content = io.BytesIO()
             np.savez(content, **arrays)  # type: ignore[arg-type]
             handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(handle, "wb") as file:
                 file.write(content.getvalue())
-        path.chmod(0o600)
 
     @staticmethod
     def read(path: Path) -> "Needles":
