@@ -6,16 +6,22 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-COMMAND = [sys.executable, "-c", "import sys; from damnatio.cli.main import main; sys.exit(main())"]
+PROGRAM = "import sys; from damnatio.cli.main import main; sys.exit(main())"
+COMMAND = [sys.executable, "-c", PROGRAM]
 
 
 def damnatio(
-    *words: str | Path, redirect: str = "", environment: dict[str, str] | None = None, timeout: float = 300
+    *words: str | Path,
+    redirect: str = "",
+    environment: dict[str, str] | None = None,
+    timeout: float = 550,
+    before: str = "",
 ) -> subprocess.CompletedProcess[str]:
-    """What it said and how it ended; `redirect` is what a shell takes after the command: `| head -1`, `>&-`."""
+    """What it said and how it ended; `redirect` is what a shell takes after the command: `| head -1`, `>&-`. `before`
+    is a program that changes what the command imports."""
     script = f'set -o pipefail; "$@" {redirect}'
     return subprocess.run(
-        ["bash", "-c", script, "bash", *COMMAND, *map(str, words)],
+        ["bash", "-c", script, "bash", sys.executable, "-c", before + PROGRAM, *map(str, words)],
         env={**os.environ, "OMP_NUM_THREADS": "1", **(environment or {})},
         capture_output=True,
         encoding="utf-8",

@@ -28,7 +28,7 @@ def test_a_folder_of_faces_skips_what_is_no_file(tmp_path: Path, face_folder: Pa
     with (face_folder / "person00/long.png").open("wb") as file:
         file.truncate(2**40)
     (face_folder / "loop").symlink_to("loop")
-    done = damnatio("faces", face_folder, "--run", tmp_path / "run", "--set", "faces.size=32", timeout=120)
+    done = damnatio("faces", face_folder, "--run", tmp_path / "run", "--set", "faces.size=32")
     assert done.returncode == 0, done.stderr
     assert skipped(done.stdout) == {
         "loop": "Too many levels of symbolic links",
@@ -42,7 +42,7 @@ def test_a_manifest_skips_what_is_no_file(tmp_path: Path) -> None:
     Image.new("RGB", (32, 32)).save(tmp_path / "a.png")
     os.mkfifo(tmp_path / "pipe.png")
     (tmp_path / "list.csv").write_text("path,identity\na.png,Ann\n/dev/zero,Ann\npipe.png,Bob\n")
-    done = damnatio("faces", tmp_path / "list.csv", "--run", tmp_path / "run", "--set", "faces.size=32", timeout=120)
+    done = damnatio("faces", tmp_path / "list.csv", "--run", tmp_path / "run", "--set", "faces.size=32")
     assert done.returncode == 0, done.stderr
     assert set(skipped(done.stdout)) == {"/dev/zero", "pipe.png"}
 

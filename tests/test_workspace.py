@@ -439,7 +439,7 @@ processes.leave()
 def test_processes_of_a_group_build_together_what_is_shared_and_wait_for_the_rest(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--no-python"]
     done = subprocess.run(
-        [*command, sys.executable, "-c", GROUP, str(tmp_path)], capture_output=True, text=True, check=True, timeout=120
+        [*command, sys.executable, "-c", GROUP, str(tmp_path)], capture_output=True, text=True, check=True, timeout=500
     )
     said = [(tmp_path / f"rank-{rank}.txt").read_text() for rank in (0, 1)]
     made = "made by [0, 1] | made by 0 | made by [0, 1]"

@@ -1,7 +1,8 @@
 """Damnatio makes a face recognition model forget chosen people, and measures it.
 
-Six functions do what the command line does: `run`, `erase`, `hidden`, `evaluate`, `load_model` and `export`. They
-import what they need when they are called: `import damnatio` must not import torch.
+Six functions do what the command line does: `run`, `erase`, `hidden`, `evaluate`, `load_model` and `export`. A training
+loop of one's own takes `losses`, `frames`, `data` and `metrics` (docs/library.md). All of them import what they need
+when they are used: `import damnatio` must not import torch.
 """
 
 import os
@@ -9,30 +10,51 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from damnatio.support.waiting import choose_waiting
-
 if TYPE_CHECKING:
     from torch import nn
 
+    from damnatio import data, frames, losses, metrics
+    from damnatio.data import IdentityBalanced
     from damnatio.erasure.erase import Erased, HiddenPerson
     from damnatio.erasure.request import Case
     from damnatio.evaluation.rates import Result
     from damnatio.models.card import Card
+    from damnatio.support.errors import DamnatioError
 
-__all__ = ["erase", "evaluate", "export", "hidden", "load_model", "run"]
-
-choose_waiting()  # here, where nothing has loaded torch yet
+__all__ = [
+    "DamnatioError",
+    "IdentityBalanced",
+    "data",
+    "erase",
+    "evaluate",
+    "export",
+    "frames",
+    "hidden",
+    "load_model",
+    "losses",
+    "metrics",
+    "run",
+]
 
 __version__: str
 if not TYPE_CHECKING:
+    _PARTS = "data", "frames", "losses", "metrics"
+    _NAMES = {"DamnatioError": "damnatio.support.errors", "IdentityBalanced": "damnatio.data"}
 
-    def __getattr__(name: str) -> str:
-        """The version, when it is asked for: `importlib.metadata` takes longer to import than `--help` to print."""
-        if name != "__version__":
-            raise AttributeError(f"module 'damnatio' has no attribute '{name}'")
-        from importlib.metadata import version
+    def __getattr__(name: str) -> Any:
+        """The version and the library, when they are asked for: even `importlib.metadata` takes longer to import than
+        `--help` to print."""
+        from importlib import import_module
 
-        return version("damnatio")
+        if name == "__version__":
+            from importlib.metadata import version
+
+            return version("damnatio")
+        if name in _PARTS:
+            return import_module(f"damnatio.{name}")
+        if name in _NAMES:
+            return getattr(import_module(_NAMES[name]), name)
+        raise AttributeError(f"module 'damnatio' has no attribute '{name}'")
 
 
 AnyPath = str | os.PathLike[str]
@@ -67,6 +89,8 @@ def erase(
     out: AnyPath,
     method: str = "GS",
     gallery: AnyPath | Sequence[AnyPath] | None = None,
+    same: Sequence[str] = (),
+    not_same: Sequence[str] = (),
     case: "Case | None" = None,
     bystanders: AnyPath | None = None,
     development: AnyPath | None = None,
@@ -77,6 +101,7 @@ def erase(
     keep_work: bool = False,
     freeze: str = "",
     resize: bool = False,
+    accept_unmeasured: bool = False,
     overrides: Sequence[str] = (),
     say: Say | None = None,
 ) -> "Erased":
@@ -84,7 +109,8 @@ def erase(
 
     The arguments are those of `damnatio erase MODEL PEOPLE RETAIN`; `gallery` is one address or several, and a `case`
     (`damnatio.erasure.request.Case`) also writes a plan of what to delete from them. `complete` of the result says
-    whether everybody asked for was forgotten.
+    whether everybody asked for was measured to be forgotten, and the share of strangers touched is known; `exit_code`
+    of its record is that of the command.
     """
     from damnatio.erasure.erase import erase as carry_out
     from damnatio.erasure.request import Request
@@ -96,6 +122,8 @@ def erase(
         retain=_path_or_none(retain),
         method=method,
         galleries=_addresses(gallery),
+        same=tuple(same),
+        not_same=tuple(not_same),
         case=case,
         bystanders=_path_or_none(bystanders),
         development=_path_or_none(development),
@@ -106,6 +134,7 @@ def erase(
         keep_work=keep_work,
         freeze=freeze,
         resize=resize,
+        accept_unmeasured=accept_unmeasured,
         overrides=overrides,
     )
     return carry_out(request, say or _silent)

@@ -82,8 +82,17 @@ def test_slots_are_shown_by_their_parent(tmp_path: Path) -> None:
         assert "\x1b" not in log.read_text()
 
 
+QUICK_AND_IDLE = """
+from damnatio.running import expecting, watching
+expecting._busy = lambda: 1.0
+expecting.cores = lambda: 2
+watching.QUIET = float("inf")
+"""
+"""a machine on which no run takes so long that a line on its time is due"""
+
+
 def test_a_pipe_gets_few_plain_lines(tmp_path: Path) -> None:
-    done = damnatio("run", "demo", "--run", tmp_path / "run", *words("forget.methods=[]"))
+    done = damnatio("run", "demo", "--run", tmp_path / "run", *words("forget.methods=[]"), before=QUICK_AND_IDLE)
     assert done.returncode == 0, done.stderr
     assert not done.stderr
     assert "\x1b" not in done.stdout
@@ -93,7 +102,7 @@ def test_a_pipe_gets_few_plain_lines(tmp_path: Path) -> None:
     assert re.fullmatch(r"time +about \d+ s for the whole run", lines[1])  # before anything is made
     made = ["1-faces", "2-captures", "3-partitions", "4-train", "6-embed", "7-evaluate", "6-embed", "report"]
     assert [line.split()[0] for line in lines[2:]] == made
-    again = damnatio("run", "demo", "--run", tmp_path / "run", *words("forget.methods=[]"))
+    again = damnatio("run", "demo", "--run", tmp_path / "run", *words("forget.methods=[]"), before=QUICK_AND_IDLE)
     assert "time" not in again.stdout.split("\n\n")[0]  # nothing is left to do
     watched = damnatio("status", tmp_path / "run", "--watch")
     assert watched.stdout.endswith("\n8 done\n")

@@ -147,7 +147,7 @@ def test_workers_read_what_the_parent_reads(source: FaceSource, tmp_path: Path, 
     for worker in workers:
         worker.start()
     for _ in workers:
-        assert np.array_equal(answers.get(timeout=60), wanted)
+        assert np.array_equal(answers.get(timeout=500), wanted)
     for worker in workers:
         worker.join()
     assert np.array_equal(faces.read(rows), wanted)

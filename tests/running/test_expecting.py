@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from damnatio.pipeline import Pipeline
 from damnatio.recipe.experiments import experiments
@@ -17,7 +18,6 @@ from damnatio.running.planning.hardware import Speed
 from damnatio.running.planning.plan import FIXED
 from damnatio.running.status import Look, status
 from damnatio.running.walking import ESTIMATE, Walk
-from damnatio.support.workers import cores
 from damnatio.workspace import made_here
 from tests.conftest import TINY
 from tests.running.worlds import ask, small_graph
@@ -25,11 +25,18 @@ from tests.running.worlds import ask, small_graph
 HERE = place_of({**made_here(), "processes": 1})
 
 
-@pytest.fixture
-def fixed_speed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine of 100 gradients, 400 embeddings, 50 images decoded and a million comparisons in a second."""
+CORES = 4
+
+
+@pytest.fixture(autouse=True)
+def machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine of four cores and no GPU, with nothing else to do: 100 gradients, 400 embeddings, 50 images decoded and
+    a million comparisons in a second, on two threads."""
     monkeypatch.setattr(expecting, "_rough", lambda work: Speed(100, 400, 50, 1e6, ""))
     monkeypatch.setattr(expecting, "_busy", lambda: 1.0)
+    monkeypatch.setattr(expecting, "cores", lambda: CORES)
+    monkeypatch.setattr(expecting, "device", lambda: torch.device("cpu"))
+    monkeypatch.setattr("torch.get_num_threads", lambda: 2)
 
 
 def world(folder: Path, *overrides: str) -> tuple[dict[str, Pipeline], Graph]:
@@ -43,7 +50,6 @@ def by_name(graph: Graph, found: Expected) -> dict[str, float]:
     return {graph.names[key]: seconds for key, seconds in found.seconds.items()}
 
 
-@pytest.mark.usefixtures("fixed_speed")
 def test_the_plan_is_told_by_part(tmp_path: Path) -> None:
     pipelines, graph = world(tmp_path, "forget.methods=[HD, GS]")
     found = expect(pipelines, graph, tmp_path, lambda line: None)
@@ -65,7 +71,6 @@ def test_the_plan_is_told_by_part(tmp_path: Path) -> None:
     assert read(tmp_path) == found
 
 
-@pytest.mark.usefixtures("fixed_speed")
 def test_a_busy_machine_takes_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A guess is of an idle machine, so all of it takes longer. A measured speed knows it; then only the rest does."""
     pipelines, graph = world(tmp_path, "forget.methods=[HD]")
@@ -82,25 +87,34 @@ def test_a_busy_machine_takes_longer(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert elsewhere == idle, "how busy this machine is says nothing of another"
 
 
-def test_how_busy_the_machine_is_is_at_least_one() -> None:
-    assert 1.0 <= expecting._busy() < 1000
+@pytest.mark.parametrize(("seconds", "busy"), [(0.05, 1.0), (0.15, 3.0), (0.01, 1.0)])
+def test_a_machine_is_busy_if_computing_takes_longer_by_the_clock(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, busy: float
+) -> None:
+    """`seconds` by the clock for each twentieth of a second of computing."""
+    monkeypatch.undo()
+    computed = [0.0]
+
+    def compute() -> float:
+        computed[0] += 0.05
+        return computed[0]
+
+    monkeypatch.setattr("time.thread_time", compute)
+    monkeypatch.setattr("time.perf_counter", lambda: computed[0] / 0.05 * seconds)
+    monkeypatch.setattr(expecting, "MOMENT", 0.2)
+    assert expecting._busy() == pytest.approx(busy, rel=0.3)
 
 
-@pytest.mark.usefixtures("fixed_speed")
 def test_slots_share_the_cores_and_processes_the_work(tmp_path: Path) -> None:
-    import torch
-
     pipelines, graph = world(tmp_path)
     one = by_name(graph, expect(pipelines, graph, tmp_path, lambda line: None))
     many = by_name(graph, expect(pipelines, graph, tmp_path, lambda line: None, slots=8))
-    slower = 8 * torch.get_num_threads() / cores()
-    assert many == pytest.approx({name: seconds * slower for name, seconds in one.items()})
+    assert many == pytest.approx({name: 8 * 2 / CORES * seconds for name, seconds in one.items()})
     both = by_name(graph, expect(pipelines, graph, tmp_path, lambda line: None, together=2, processes=2))
     assert both["6-embed/original"] == one["6-embed/original"] / 2
     assert one["4-train/original"] / 2 < both["4-train/original"] < one["4-train/original"]
 
 
-@pytest.mark.usefixtures("fixed_speed")
 def test_experiments_are_told_apart(tmp_path: Path) -> None:
     change = "experiments={long: {train: {epochs: 4}}, short: {}}"
     pipelines, graph = world(tmp_path, change, "forget.methods=[]")
@@ -108,7 +122,6 @@ def test_experiments_are_told_apart(tmp_path: Path) -> None:
     assert seconds["long:4-train/original"] - 1 == pytest.approx(2 * (seconds["short:4-train/original"] - 1))
 
 
-@pytest.mark.usefixtures("fixed_speed")
 def test_what_was_expected_is_kept_for_the_next_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pipelines, graph = world(tmp_path)
     first = expect(pipelines, graph, tmp_path, lambda line: None)
@@ -119,7 +132,7 @@ def test_what_was_expected_is_kept_for_the_next_call(tmp_path: Path, monkeypatch
     monkeypatch.setattr(expecting, "_planned", planned)
     assert expect(pipelines, graph, tmp_path, lambda line: None) == first
     again = expect(pipelines, graph, tmp_path, lambda line: None, slots=3, processes=3)  # another way to run it
-    assert set(again.seconds.values()) == {1000.0 * max(1.0, 3 * 1 / cores())}
+    assert set(again.seconds.values()) == {1000.0 * 3 * 2 / CORES}
 
 
 def test_a_run_that_cannot_be_planned_runs_all_the_same(tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ def test_the_holder_gives_signs_of_life(tmp_path: Path) -> None:
     lock = Lock(tmp_path / "a", beat=0.02)
     lock.take()
     os.utime(tmp_path / "a" / "holder.json", (1.0, 1.0))
-    until = time.monotonic() + 10
+    until = time.monotonic() + 300
     while silent_for(tmp_path / "a") > 1e6 and time.monotonic() < until:
         time.sleep(0.01)
     assert silent_for(tmp_path / "a") < 1e6
@@ -187,7 +187,7 @@ def test_a_holder_that_lost_its_lock_notices_and_takes_nothing_back(
     assert me is not None
     other._take_away(me)  # as after a long silence
     assert other.try_to_take() is None
-    assert interrupted.wait(10)
+    assert interrupted.wait(300)
     assert (slept.lost, slept.held) == (True, False)
     slept.release()
     assert other.held

@@ -59,7 +59,7 @@ def test_two_processes_share_and_agree(tmp_path: Path) -> None:
     subprocess.run(
         [*command, sys.executable, "-c", PROGRAM, str(tmp_path)],
         check=True,
-        timeout=120,
+        timeout=500,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
     first, second = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1))

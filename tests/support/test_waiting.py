@@ -46,10 +46,24 @@ def test_a_busy_machine_is_seen_before_torch_is_loaded() -> None:
     others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * (os.cpu_count() or 1))]
     try:
         environment = {name: value for name, value in os.environ.items() if name != POLICY}
-        program = f"import os, sys, damnatio; print(os.environ['{POLICY}'], 'torch' in sys.modules)"
+        program = (
+            f"import os, sys; from damnatio.cli.main import main; main([]); print(os.environ['{POLICY}'], 'torch' in "
+            "sys.modules)"
+        )
         words = [sys.executable, "-c", program]
         done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
     finally:
         for other in others:
             other.kill()
-    assert done.stdout.split() == ["PASSIVE", "False"]
+    assert done.stdout.split()[-2:] == ["PASSIVE", "False"]
+
+
+def test_an_import_leaves_the_environment_alone() -> None:
+    """It is the user's process: only the command line may choose."""
+    program = (
+        "import os, sys; before = dict(os.environ); import damnatio, damnatio.cli.main; from damnatio.models import "
+        "importing; assert 'torch' in sys.modules; print(dict(os.environ) == before)"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != POLICY}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"

@@ -1,6 +1,7 @@
 """The verb `erase`: an erasure request, which needs only paths."""
 
 import argparse
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,15 +9,16 @@ from damnatio.cli.arguments import Verbs, day, folder
 from damnatio.cli.showing import add_tables, say, show_report
 
 if TYPE_CHECKING:
+    from damnatio.erasure.questions import Question
     from damnatio.erasure.request import Case
 
 DESCRIPTION = (
     "Make a model in service forget people. Each source of faces is a folder of people, a manifest, a .rec, or .tar "
     "shards. OUT gets the altered model in the format it came in, with its card; erasure.html and erasure.json, which "
     "say for each person what happened; and with RETAIN a report on the model before and after. Exit code 0: everyone "
-    "asked for was forgotten; 3: not everyone; 2: nothing was done."
+    "asked for was measured to be forgotten, and the share of strangers touched is known; 3: not so; 2: nothing was "
+    "done."
 )
-INCOMPLETE = 3
 
 
 def add(verbs: "Verbs[argparse.ArgumentParser]") -> None:
@@ -32,13 +34,19 @@ def add(verbs: "Verbs[argparse.ArgumentParser]") -> None:
     verb.add_argument("--burn-in", action="store_true", help=burn_in)
     gallery = "a gallery in service, as a file or an address; its people are spared; may be repeated"
     verb.add_argument("--gallery", action="append", default=[], metavar="URI", help=gallery)
+    same = "somebody in a gallery who is the person: their templates hide the person too; @FILE: a name per line"
+    verb.add_argument("--same", action="append", default=[], metavar="NAME", help=same)
+    other = "somebody in RETAIN or a gallery who is not the person, and is spared; @FILE; all-others: the rest"
+    verb.add_argument("--not-same", action="append", default=[], metavar="NAME", help=other)
     bystanders = "people like the forgotten who must stay recognised: spared, and measured apart"
     verb.add_argument("--bystanders", type=Path, metavar="SOURCE", help=bystanders)
     verb.add_argument("--development", type=Path, metavar="SOURCE", help="strangers to calibrate on (split off RETAIN)")
     verb.add_argument("--test", type=Path, metavar="SOURCE", help="strangers to measure on (split off RETAIN)")
-    strangers = "GS: the share of strangers that all people's gates may catch together (0.0001)"
+    strangers = "GS: the share of strangers that the widths of all gates aim at (0.0001)"
     verb.add_argument("--strangers", type=float, default=1e-4, metavar="SHARE", help=strangers)
-    goal = "the share of a person's new photographs that must be lost (0.9)"
+    accept = "exit with 0 also if people are hidden and not measured, or the share of strangers touched is unknown"
+    verb.add_argument("--accept-unmeasured", action="store_true", help=accept)
+    goal = "the share of a person's new photographs that must be lost, where it is measured (0.9)"
     verb.add_argument("--goal", type=float, default=0.9, metavar="SHARE", help=goal)
     verb.add_argument("--list", action="store_true", help="list the people whom MODEL hides, by pseudonym")
     restore = "write MODEL without this person; may be repeated"
@@ -107,7 +115,7 @@ def _case(options: argparse.Namespace) -> "Case | None":
 
 def _erase(options: argparse.Namespace) -> int:
     what = "people hidden in" if options.list else f"{options.people or ', '.join(options.restore) or 'nobody'} from"
-    print(f"damnatio erase: {what} {options.model}", flush=True)  # torch takes seconds to import
+    say(f"damnatio erase: {what} {options.model}")  # torch takes seconds to import
     if options.list:
         return _list(options)
     from damnatio.erasure.erase import erase
@@ -120,6 +128,8 @@ def _erase(options: argparse.Namespace) -> int:
         retain=options.retain,
         method=_method(options),
         galleries=options.gallery,
+        same=options.same,
+        not_same=options.not_same,
         case=_case(options),
         bystanders=options.bystanders,
         development=options.development,
@@ -130,20 +140,38 @@ def _erase(options: argparse.Namespace) -> int:
         keep_work=options.keep_work,
         freeze=options.freeze,
         resize=options.resize,
+        accept_unmeasured=options.accept_unmeasured,
         overrides=options.set,
     )
-    done = erase(request, say)
+    done = erase(request, say, _ask if sys.stdin.isatty() and sys.stdout.isatty() else None)
     if done.recipe is not None and done.report is not None:
         show_report(done.recipe, done.report, options.tables)
     for file in done.files:
-        print(f"Altered model: {file}")
-    print(f"Record: {done.page}")
+        say(f"Altered model: {file}")
+    say(f"Record: {done.page}")
     if options.case:
         from damnatio.erasure.planning.plan import PAGE
 
-        print(f"Plan: {options.out / PAGE}")
-    print(done.record.verdict)
-    return 0 if done.complete else INCOMPLETE
+        say(f"Plan: {options.out / PAGE}")
+    if done.record.unmeasured:
+        say(f"Hidden, not measured: {', '.join(done.record.unmeasured)}")
+    say(done.record.verdict)
+    return done.record.exit_code
+
+
+def _ask(question: "Question") -> bool:
+    from damnatio.support.errors import DamnatioError
+
+    say(str(question))
+    while True:
+        try:
+            answer = input(f"  Is {question.name} the same person as {question.person}? (y/n) ").strip().lower()
+        except EOFError:
+            raise DamnatioError(
+                f"Nobody said whether {question.name} is {question.person}, so nothing was written."
+            ) from None
+        if answer in ("y", "yes", "n", "no"):
+            return answer.startswith("y")
 
 
 def _method(options: argparse.Namespace) -> str:
@@ -156,15 +184,19 @@ def _method(options: argparse.Namespace) -> str:
 
 
 def _list(options: argparse.Namespace) -> int:
-    from damnatio.erasure.erase import hidden
+    from damnatio.erasure.erase import listed
 
     settings = [override for override in options.set if override.startswith(("model.", "plugins="))]
-    found = hidden(options.model, settings)
-    if not found:
+    found = listed(options.model, settings)
+    if found.verdict is None:
         print("It hides nobody.")
         return 0
-    print(f"{'pseudonym':<16}{'photographs':>12}{'cones':>7}{'begin at':>10}{'hidden, if alone':>24}")
-    for person in found:
+    print(f"{'pseudonym':<16}{'photographs':>12}{'cones':>7}{'begin at':>10}  verdict")
+    for person in found.people:
         begins = ", ".join(f"{offset:.3f}" for offset in person.begins)
-        print(f"{person.pseudonym:<16}{person.photographs:>12}{person.cones:>7}{begins:>10}{person.caught:>24.1%}")
+        judged = ": ".join(filter(None, (person.judged.verdict, person.judged.reason)))
+        print(f"{person.pseudonym:<16}{person.photographs:>12}{person.cones:>7}{begins:>10}  {judged}")
+    print(found.strangers)
+    print(found.holds)
+    print(found.verdict.sentence)
     return 0

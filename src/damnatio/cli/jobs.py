@@ -14,6 +14,9 @@ class Job:
     folder: str
 
     def __call__(self) -> None:
+        from damnatio.support.waiting import choose_waiting
+
+        choose_waiting()  # before torch is loaded
         from damnatio.cli.main import main
         from damnatio.running.slurm import in_job
 

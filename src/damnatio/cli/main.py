@@ -12,7 +12,8 @@ from typing import Any
 from damnatio.cli import audit, cases, erase, listing, models, planning, runs, stages
 from damnatio.cli.showing import speaks
 from damnatio.cli.streams import harden
-from damnatio.support.errors import DamnatioError
+from damnatio.support.errors import DamnatioError, printable
+from damnatio.support.waiting import choose_waiting
 
 EPILOG = """\
 examples:
@@ -71,6 +72,8 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     harden()
+    if "torch" not in sys.modules:
+        choose_waiting()
     top = parser()
     options = top.parse_args(arguments)
     options.words = list(sys.argv[1:] if arguments is None else arguments)
@@ -120,5 +123,5 @@ def _act(top: argparse.ArgumentParser, options: argparse.Namespace) -> int:
 
 
 def _fail(sentence: str, code: int = 2) -> int:
-    print(f"damnatio: {sentence}", file=sys.stderr)
+    print(f"damnatio: {printable(sentence, lines=True)}", file=sys.stderr)
     return code

@@ -21,6 +21,7 @@ from damnatio.workspace import Workspace
 
 if TYPE_CHECKING:
     from damnatio.erasure.erase import Erased
+    from damnatio.erasure.gating import Plan as Gating
 
 REPORT, READY = "report", "ready"
 REMOVED = "The working folder was removed: it may have held pixels and embeddings of the people."
@@ -80,7 +81,7 @@ class Delivery:
             **content,
         )
 
-    def deliver(self, record: Record, reported: Recipe | None = None) -> "Erased":
+    def deliver(self, record: Record, reported: Recipe | None = None, gating: "Gating | None" = None) -> "Erased":
         """Write the record and the page, move everything to its place, and remove the working folder."""
         from damnatio.erasure.erase import Erased
 
@@ -91,7 +92,8 @@ class Delivery:
         if self.request.case is not None:
             from damnatio.erasure.planning.making import make_plan
 
-            make_plan(self.request, record, self._ready / self._models[0], self._ready, self.workspace.say)
+            assert gating is not None
+            make_plan(self.request, record, gating, self._ready / self._models[0], self._ready, self.workspace.say)
         write_page(record, self._ready / PAGE, made if reported is not None else None)
         write_atomically(self._ready / JSON, record.model_dump_json(indent=1, exclude_none=True) + "\n")
         last = JSON  # its presence says that the rest is whole

@@ -3,13 +3,20 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from damnatio.erasure.record import Line, Record
 from damnatio.erasure.request import GATE_AND_SCATTER, Request, check, need_free
+from damnatio.erasure.verdict import HOLDS, Judged, OnModel, on_model, on_person, still_holds
 from damnatio.models.gate import Gate, ungated
 from damnatio.models.importing import import_model
+from damnatio.models.statistics import Touched
 from damnatio.recipe.files import model_settings
 from damnatio.recipe.schema import Recipe
+from damnatio.support.files import private
+
+if TYPE_CHECKING:
+    from damnatio.erasure.questions import Ask
 
 Say = Callable[[str], None]
 
@@ -31,7 +38,7 @@ class Erased:
 
     @property
     def complete(self) -> bool:
-        """Whether everybody asked for was forgotten."""
+        """Whether everybody asked for was measured to be forgotten, and the share of strangers touched is known."""
         return self.record.complete
 
     @property
@@ -39,8 +46,9 @@ class Erased:
         return self.record.people
 
 
-def erase(request: Request, say: Say = print) -> Erased:
-    """Forget the people, look at the written model, and record in `out` what was done; or restore people."""
+def erase(request: Request, say: Say = print, ask: "Ask | None" = None) -> Erased:
+    """Forget the people, look at the written model, and record in `out` what was done; or restore people. `ask` asks
+    the operator whether somebody is a person to forget; without it, what the request does not answer is an error."""
     own = [override for override in request.overrides if override.startswith(("model.", "plugins="))]
     settings = model_settings(request.model, own)
     check(request)
@@ -51,17 +59,24 @@ def erase(request: Request, say: Say = print) -> Erased:
         check_case(request)
     network, card = import_model(settings)
     if request.restore:
-        from damnatio.erasure.restoring import restore as carry_out
-    elif request.method == GATE_AND_SCATTER:
+        from damnatio.erasure.restoring import restore
+
+        return restore(request, settings, network, card, say)
+    if request.method == GATE_AND_SCATTER:
         from damnatio.erasure.gated import erase_by_gate as carry_out
     else:
         from damnatio.erasure.trained import erase_by_training as carry_out
-    return carry_out(request, settings, network, card, say)
+    if request.case is None:
+        return carry_out(request, settings, network, card, say, ask)
+    with private():
+        if request.out.is_dir():
+            request.out.chmod(0o700)
+        return carry_out(request, settings, network, card, say, ask)
 
 
 @dataclass(frozen=True)
 class HiddenPerson:
-    """Somebody whom a model hides."""
+    """Somebody whom a model hides, and the verdict by what was measured when the person was hidden."""
 
     pseudonym: str
     photographs: int
@@ -69,23 +84,37 @@ class HiddenPerson:
     cones: int
     begins: list[float]
     """the score to each prototype from which on a photograph is hidden"""
-    caught: float
-    """the share of new photographs that is expected to be hidden if nobody else is"""
+    judged: Judged
+
+
+@dataclass(frozen=True)
+class HiddenPeople:
+    """Whom a model hides, in the order of their pseudonyms."""
+
+    people: list[HiddenPerson]
+    verdict: OnModel | None
+    """None: the model hides nobody"""
+    strangers: str
+    """the share of strangers touched, as a sentence"""
+    holds: str = HOLDS["GS"]
 
 
 def hidden(model: Path, overrides: Sequence[str] = ()) -> list[HiddenPerson]:
     """The people whom a model hides, in the order of their pseudonyms."""
+    return listed(model, overrides).people
+
+
+def listed(model: Path, overrides: Sequence[str] = ()) -> HiddenPeople:
+    """The people whom a model hides, with the verdict on all of them."""
     gate = ungated(import_model(model_settings(model, overrides))[0])[1]
     if not isinstance(gate, Gate):
-        return []
-    offsets = iter(gate.record.offsets())
-    return [
-        HiddenPerson(
-            pseudonym=entry.pseudonym,
-            photographs=entry.photographs,
-            cones=len(entry.cones),
-            begins=[next(offsets) for _ in entry.cones],
-            caught=entry.caught,
-        )
-        for entry in gate.record.people
+        return HiddenPeople([], None, "")
+    begins = gate.record.begins()
+    held = [still_holds(entry.held, begins[entry.pseudonym]) for entry in gate.record.people]
+    touched = gate.record.touched or Touched(how="unknown", aim=gate.record.strangers)
+    verdict = on_model([(on_person(each), each) for each in held], touched)
+    people = [
+        HiddenPerson(entry.pseudonym, entry.photographs, len(entry.cones), begins[entry.pseudonym], judged)
+        for entry, judged in zip(gate.record.people, verdict.people, strict=True)
     ]
+    return HiddenPeople(people, verdict, touched.sentence)

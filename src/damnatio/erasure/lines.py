@@ -4,52 +4,54 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from damnatio.erasure.gating import LEAST_KNOWN, Plan, why_unusable
+from damnatio.erasure.gating import Plan, why_unusable
 from damnatio.erasure.people import LeftOut, Person
 from damnatio.erasure.record import Alike, Line, Pairs, Unusable
+from damnatio.erasure.verdict import FORGOTTEN, NOT, Judged, OnModel, on_model, on_person, upper
 from damnatio.erasure.verifying import Links, Verified
 from damnatio.methods.gate_widths import Chosen
 from damnatio.methods.strangers import mean_direction
+from damnatio.models.gate import Gate
+from damnatio.models.statistics import Held, Touched
 
 LISTED, NAMED = 5, 20
 """the most look-alikes, and files of one reason, that a terminal shows of a person; erasure.json has all"""
-STATISTICS = "statistics alone"
+GIVEN, ASSUMED = "given", "given (at an assumed score)"
+UNCALIBRATED = "too few strangers at hand to say from which score on two photographs are linked"
 
 
-def lines_of(plan: Plan, goal: float, verified: Verified | None = None) -> list[Line]:
-    """One line per person. Without a verified file the verdict is what is expected."""
-    return [_line(person, plan, goal, verified.links.get(person.name) if verified else None) for person in plan.people]
+def lines_of(plan: Plan, gate: Gate, verified: Verified | None = None) -> list[Line]:
+    """One line per person, by what was measured of the gate. The last verdicts are those of `judged_together`."""
+    held = {entry.pseudonym: entry.held for entry in gate.record.people}
+    return [_line(person, plan, held, verified.links.get(person.name) if verified else None) for person in plan.people]
 
 
-def _line(person: Person, plan: Plan, goal: float, links: Links | None) -> Line:
+def _line(person: Person, plan: Plan, held: dict[str, Held | None], links: Links | None) -> Line:
     chosen = plan.chosen(person.name)
     if chosen is None or chosen.member is None:
         reason = why_unusable(person)
-        return Line(
-            name=person.name,
-            verdict="not forgotten",
-            reason=reason,
-            given=person.given,
-            unusable=unusable(person.left_out),
-        )
-    reason = _short_of(chosen, goal, links)
+        missing = unusable(person.left_out)
+        return Line(name=person.name, verdict=NOT, reason=reason, given=person.given, unusable=missing)
+    mine = held[chosen.member.entry.pseudonym]
+    calibrated = plan.hidden.statistics.people > 0
+    judged = on_person(mine, why_unmeasured="" if calibrated else UNCALIBRATED)
     return Line(
         name=person.name,
-        verdict="partly" if reason else "forgotten",
-        reason=reason,
+        verdict=judged.verdict,
+        reason=judged.reason,
         pseudonym=chosen.member.entry.pseudonym,
         given=person.given,
         used=len(chosen.used),
         copies=len(person.images) - len(person.places),
         suspects=chosen.suspects,
         unusable=unusable(person.left_out),
-        expected=chosen.caught,
-        unspared=chosen.unspared,
-        rests_on=_rests_on(chosen, plan),
+        held=mine,
         begins=chosen.offset,
+        unspared=chosen.unspared_offset,
+        lost=chosen.lost,
         prototypes=len(chosen.member.directions),
         template=_nearness(person, chosen),
-        linked=[Pairs(photographs="given", pairs=links.pairs, before=links.before, after=links.after)] if links else [],
+        linked=[_pairs(links, GIVEN if calibrated else ASSUMED)] if links else [],
         alike=[
             Alike(name=a.name, images=a.images, would=a.would, caught=a.caught, highest=a.highest) for a in chosen.alike
         ],
@@ -57,26 +59,21 @@ def _line(person: Person, plan: Plan, goal: float, links: Links | None) -> Line:
     )
 
 
+def _pairs(links: Links, which: str) -> Pairs:
+    return Pairs(photographs=which, pairs=links.pairs, before=links.before, after=links.after)
+
+
 def unusable(left_out: Sequence[LeftOut]) -> list[Unusable]:
     return [Unusable(image=each.image, reason=each.reason) for each in left_out]
 
 
-def _short_of(chosen: Chosen, goal: float, links: Links | None) -> str:
-    """What a hidden person lacks to be forgotten; empty: nothing."""
-    found = []
-    if chosen.caught < goal:
-        why = " to spare look-alikes" if chosen.unspared >= goal else ""
-        found.append(f"{chosen.caught:.1%} of new photographs are expected to be hidden{why}, the goal is {goal:.0%}")
-    if links is not None and links.after > links.allowed:
-        found.append(f"{links.after} of {links.pairs} pairs of the given photographs are still linked")
-    return "; ".join(found)
-
-
-def _rests_on(chosen: Chosen, plan: Plan) -> str:
-    if len(chosen.own) >= LEAST_KNOWN:
-        return "the person's own photographs, each compared with the others"
-    statistics = plan.hidden.statistics
-    return f"{STATISTICS}, since {len(chosen.used)} moment is too few to judge by ({statistics.source})"
+def judged_together(lines: list[Line], touched: Touched, accept: bool) -> tuple[list[Line], OnModel]:
+    """The lines with their last verdicts, and the verdict on the model."""
+    verdict = on_model([(Judged(line.verdict, line.reason), line.held) for line in lines], touched, accept=accept)
+    return [
+        line.model_copy(update={"verdict": judged.verdict, "reason": judged.reason})
+        for line, judged in zip(lines, verdict.people, strict=True)
+    ], verdict
 
 
 def _nearness(person: Person, chosen: Chosen) -> float:
@@ -99,8 +96,8 @@ def planned(lines: list[Line]) -> list[str]:
             )
         if len(line.alike) > LISTED:
             found.append(f"      and {len(line.alike) - LISTED} more who look alike")
-        if line.alike and line.unspared is not None and line.expected is not None:
-            found.append(f"      sparing them costs {line.unspared - line.expected:.1%} of new photographs")
+        if line.alike:
+            found.append(f"      {line.cost}")
         if line.templates:
             found.append(f"      delete from the gallery: {', '.join(line.templates)}")
     return found
@@ -121,8 +118,9 @@ def left_out(line: Line) -> list[str]:
 def _expectation(line: Line) -> str:
     words = f"{line.pseudonym}  {line.used} of {line.given} photographs used"
     words += f" ({line.copies} of the same moment as another)" if line.copies else ""
-    words += f", {line.expected:.1%} of new ones expected to be hidden"
-    return f"{words}, by {line.rests_on}" if line.rests_on.startswith(STATISTICS) else words
+    if line.held is None or not line.held.photographs:
+        return f"{words}, new ones: not measured"
+    return f"{words}, {line.held.hidden} of {line.held.photographs} hidden by a gate that was made of the other half"
 
 
 def outcome(lines: list[Line]) -> list[str]:
@@ -132,6 +130,9 @@ def outcome(lines: list[Line]) -> list[str]:
         words = [line.reason] if line.reason else []
         if line.used:
             words.append(f"{line.used} of {line.given} photographs used")
+        if line.held is not None and line.held.pairs and line.verdict == FORGOTTEN:
+            high = upper(line.held.linked, line.held.pairs)
+            words.append(f"{line.held.linked} of {line.held.pairs} held-out pairs linked (95 %: at most {high:.3f})")
         for pairs in (each for each in line.linked if each.pairs):
             words.append(f"{pairs.after} of {pairs.pairs} pairs of {pairs.photographs} photographs linked")
         found.append(f"  {title}  {line.verdict}: {', '.join(words)}")

@@ -1,21 +1,13 @@
 """The record of an erasure: one line per person and a verdict, which the terminal, the page and erasure.json share.
-
-The verdict on a person:
-- forgotten: the model hides the person, at least the share `goal` of new photographs is expected to be hidden, and in
-  the written file no more pairs of the person's own photographs are linked than chance explains.
-- partly: the model hides the person, but not so well; the reason says what falls short.
-- not forgotten: the reason says why.
-"""
-
-from typing import Literal
+`verdict.py` decides."""
 
 from pydantic import Field
 
-from damnatio.models.statistics import Frozen
+from damnatio.erasure.verdict import Verdict
+from damnatio.models.statistics import Frozen, Held, Touched
 
-FORMAT = 1
+FORMAT = 2
 JSON, PAGE = "erasure.json", "erasure.html"
-Verdict = Literal["forgotten", "partly", "not forgotten"]
 
 
 class Unusable(Frozen):
@@ -61,14 +53,14 @@ class Line(Frozen):
     suspects: list[str] = Field(default=[])
     """images that seem to show somebody else, and were left out"""
     unusable: list[Unusable] = Field(default=[])
-    expected: float | None = None
-    """the share of new photographs that is expected to be hidden"""
-    unspared: float | None = None
-    """the same if nobody were spared"""
-    rests_on: str = ""
-    """what the expected share was reckoned from"""
+    held: Held | None = None
+    """what was measured on photographs that the alteration was not fitted on; the written one was fitted on all"""
     begins: float | None = None
     """the score to a prototype from which on a photograph is hidden"""
+    unspared: float | None = None
+    """the same if nobody who looks alike were spared"""
+    lost: int = 0
+    """photographs of the person, each compared with the others, that are not hidden because others are spared"""
     prototypes: int = 0
     template: float | None = None
     """the cosine of the nearest prototype in the file to the person's own template, the mean of the photographs"""
@@ -76,6 +68,16 @@ class Line(Frozen):
     alike: list[Alike] = Field(default=[])
     templates: list[str] = Field(default=[])
     """names in the gallery under which the person's own templates are: delete them there"""
+
+    @property
+    def cost(self) -> str:
+        """What it costs the person that look-alikes are spared."""
+        if not self.alike or self.begins is None or self.unspared is None:
+            return ""
+        return (
+            f"sparing them: photographs are hidden from a score of {self.begins:.3f} on instead of {self.unspared:.3f}"
+            f", and {self.lost} of the {self.used} used would be hidden no more, each compared with the others"
+        )
 
 
 class Searches(Frozen):
@@ -110,8 +112,14 @@ class Record(Frozen):
     files: list[File]
     """what was written"""
     complete: bool
-    """whether everybody asked for was forgotten"""
+    """whether everybody asked for was measured to be forgotten, and the share of strangers touched is known"""
     verdict: str
+    exit_code: int
+    """0: complete, or accepted by the operator; 3: not"""
+    unmeasured: list[str] = Field(default=[])
+    """the people who are hidden, and of whom nothing was measured that would do"""
+    holds: str = ""
+    """whether the file still holds the people"""
     goal: float
     people: list[Line]
     left_out: list[Unusable] = Field(default=[])
@@ -119,8 +127,10 @@ class Record(Frozen):
     hidden_before: list[str] = Field(default=[])
     """pseudonyms of those whom the model hid before and still hides"""
     restored: list[str] = Field(default=[])
-    strangers: float | None = None
-    """the share of strangers that all cones may catch together"""
+    touched: Touched | None = None
+    """the share of strangers who are touched"""
+    strangers: str = ""
+    """the same as a sentence"""
     statistics: str = ""
     """where the statistics of strangers' scores come from"""
     level: float | None = None
@@ -129,6 +139,10 @@ class Record(Frozen):
     """photographs of others that were embedded by the old model and by the written file"""
     inside: int = 0
     """how many of them lie in a gate; all others came out equal, bit for bit"""
+    same: dict[str, str] = Field(default={})
+    """names in galleries that the operator said to be one of the people, and which"""
+    not_same: list[str] = Field(default=[])
+    """people of RETAIN, the bystanders and the galleries of whom the operator said that they are somebody else"""
     gallery: Searches | None = None
     warnings: list[str] = Field(default=[])
     limits: list[str] = Field(default=[])
@@ -137,13 +151,3 @@ class Record(Frozen):
     measured: str = Field("", description="what the report was measured on")
     work: str = ""
     """what became of the working folder"""
-
-
-def verdict_of(people: list[Line]) -> tuple[bool, str]:
-    """Whether everybody was forgotten, and the sentence that says so."""
-    counts = {kind: sum(line.verdict == kind for line in people) for kind in ("forgotten", "partly", "not forgotten")}
-    done = counts["forgotten"] == len(people)
-    if done:
-        return True, "Everyone asked for was forgotten." if len(people) > 1 else f"{people[0].name} was forgotten."
-    rest = [f"{counts[kind]} {kind}" for kind in ("partly", "not forgotten") if counts[kind]]
-    return False, f"Not everyone was forgotten: {counts['forgotten']} of {len(people)} were, {' and '.join(rest)}."

@@ -51,6 +51,10 @@ class Request:
     out: Path
     people: Path | None = None
     retain: Path | None = None
+    same: Sequence[str] = ()
+    """names in a gallery that are a person to forget"""
+    not_same: Sequence[str] = ()
+    """names in RETAIN, the bystanders or a gallery that are somebody else, and are spared (`questions.py`)"""
     method: str = GATE_AND_SCATTER
     galleries: Sequence[str] = ()
     """addresses: their people are spared, and with a case they are searched for the person"""
@@ -61,13 +65,15 @@ class Request:
     strangers: float = STRANGERS
     """the share of strangers that all cones of the gate may catch together"""
     goal: float = GOAL
-    """the share of a person's new photographs that must be lost to the model for the person to count as forgotten"""
+    """a person of whom a smaller share of held-out photographs is measured to be hidden is not forgotten"""
     restore: Sequence[str] = ()
     keep_work: bool = False
     freeze: str = ""
     """the last cut point that stays as it is where the network is trained; unset: the usual one on a processor and none
     on a GPU; `none`: all of the network is trained"""
     resize: bool = False
+    accept_unmeasured: bool = False
+    """the operator accepts people who are hidden and not measured, and an unknown share of strangers touched"""
     overrides: Sequence[str] = ()
 
     @property

@@ -13,12 +13,14 @@ from damnatio.embedding import load_embeddings
 from damnatio.erasure.delivery import file_name, working
 from damnatio.erasure.embedder import Embedder
 from damnatio.erasure.erase import Erased
-from damnatio.erasure.gating import Plan, plan, why_unusable
-from damnatio.erasure.lines import left_out, outcome, unusable
+from damnatio.erasure.gating import Plan, plan, settle, why_unusable
+from damnatio.erasure.lines import judged_together, left_out, outcome, unusable
 from damnatio.erasure.measuring import SCALE, pipeline_of, recipe_of
 from damnatio.erasure.people import FacesOf, Person, read_others, read_people, together, unused
-from damnatio.erasure.record import Line, Pairs, Verdict, verdict_of
+from damnatio.erasure.questions import Ask, Settled
+from damnatio.erasure.record import Line, Pairs
 from damnatio.erasure.request import GATE_AND_SCATTER, PEOPLE, Request
+from damnatio.erasure.verdict import HOLDS, LINKED, NOT, PARTLY, UNMEASURED, Judged, on_person
 from damnatio.evaluation.measuring import ORIGINAL
 from damnatio.methods.base import method_settings
 from damnatio.methods.gate_and_scatter import GateAndScatter
@@ -26,6 +28,7 @@ from damnatio.models.card import Card
 from damnatio.models.exporting import export
 from damnatio.models.importing import weights_file
 from damnatio.models.maps import need_no_map
+from damnatio.models.statistics import Held, Touched
 from damnatio.models.store import load_backbone
 from damnatio.partitions import EVAL, TRAIN, Partitions
 from damnatio.partitions import FILE as PARTITIONS
@@ -51,7 +54,12 @@ MEASURED = (
 
 
 def erase_by_training(
-    request: Request, settings: ModelSettings, model: nn.Module, card: Card, say: Callable[[str], None]
+    request: Request,
+    settings: ModelSettings,
+    model: nn.Module,
+    card: Card,
+    say: Callable[[str], None],
+    ask: Ask | None = None,
 ) -> Erased:
     need_no_map(model, f"fine-tuning it by {request.method}")
     recipe = recipe_of(request, model, card, request.model)
@@ -61,7 +69,7 @@ def erase_by_training(
     assert request.people is not None
     faces = FacesOf(request.people, card.size, request.resize)
     chosen = method_settings(recipe, "GS")
-    planned = _looked_at(request, faces, model, card, recipe.threads, recipe.captures, chosen)
+    planned, answers = _looked_at(request, faces, model, card, recipe.threads, recipe.captures, chosen, ask)
     short = [person.name for person in planned.people if len(person.places) < LEAST_MOMENTS]
     if len(short) == len(planned.people):
         raise DamnatioError(
@@ -77,21 +85,26 @@ def erase_by_training(
         name = file_name(request.model, weights_file(settings).suffix, request.method)
         altered, written = load_backbone(pipeline.altered(SCALE, request.method).path)
         export(altered, written, delivery.staged(name))
-        lines = _lines(request, planned, pipeline)
-        complete, verdict = verdict_of(lines)
-        for words in [*outcome(lines), *(words for line in lines for words in left_out(line))]:
+        touched = Touched(how="everybody")
+        lines, verdict = judged_together(_lines(request, planned, pipeline), touched, request.accept_unmeasured)
+        missing = [words for line in lines for words in left_out(line)]
+        for words in [*outcome(lines), *missing, touched.sentence, HOLDS[""]]:
             say(words)
         record = delivery.record(
             model=weights_file(settings),
-            complete=complete,
-            verdict=verdict,
+            **verdict.said(),
             people=lines,
+            not_same=answers.not_same,
+            unmeasured=[line.name for line in lines if line.verdict == UNMEASURED],
+            holds=HOLDS[""],
+            touched=touched,
+            strangers=touched.sentence,
             left_out=unusable(faces.left_out(of_people=False)),
             warnings=planned.warnings,
             limits=list(LIMITS),
             measured=MEASURED,
         )
-        return delivery.deliver(record, published.recipe)
+        return delivery.deliver(record, published.recipe, planned)
 
 
 def _looked_at(
@@ -102,11 +115,12 @@ def _looked_at(
     threads: int,
     captures: CaptureSettings,
     chosen: object,
-) -> Plan:
+    ask: Ask | None,
+) -> tuple[Plan, Settled]:
     """The people and strangers under f*, so that what cannot work is refused before anything is trained."""
     embedder = Embedder.of(model, card, threads)
     people = read_people(faces, embedder, captures)
-    _, crowds = read_others(request, card.size, embedder)
+    _, crowds = read_others(request, card.size, embedder, faces)
     strangers = together([crowd.strangers for crowd in crowds])
     planned = plan(
         GateAndScatter(chosen),
@@ -121,7 +135,7 @@ def _looked_at(
     planned.warnings.extend(unused(faces.path, faces.left_out(of_people=False)))
     for each in planned.hidden.chosen:
         planned.warnings.extend(f"{image} seems to show somebody else than {each.name}." for image in each.suspects)
-    return planned
+    return planned, settle(request, planned, ask)
 
 
 def _lines(request: Request, planned: Plan, pipeline: Pipeline) -> list[Line]:
@@ -137,10 +151,11 @@ def _lines(request: Request, planned: Plan, pipeline: Pipeline) -> list[Line]:
 
 
 def _level(evaluation: Path) -> float:
-    """The threshold at the lowest false match rate that was calibrated."""
+    """The threshold at a false match rate of 1 in 10,000, or the next higher one that was calibrated."""
     table = Table.read(evaluation / "results.parquet")
     rows = table.where((table["task"] == "1:1") & (table["metric"] == "threshold"))
-    return float(rows["value"][np.argmin(rows["operating_point"])])
+    points = rows["operating_point"]
+    return float(rows["value"][np.argmin(np.where(points >= LINKED * (1 - 1e-9), points, 1 + LINKED - points))])
 
 
 def _line(
@@ -159,7 +174,7 @@ def _line(
         )
         return Line(
             name=person.name,
-            verdict="not forgotten",
+            verdict=NOT,
             reason=reason,
             given=person.given,
             unusable=unusable(person.left_out),
@@ -179,29 +194,42 @@ def _line(
                 counts[name] = int((scores >= levels[name]).sum())
             after = counts[request.method]
             linked.append(Pairs(photographs=title, pairs=int(some.sum()), before=counts[ORIGINAL], after=after))
-    verdict, reason = judged(linked, request.goal)
+    held = _held(new, scored, levels, request)
+    found = judged(linked, held, request.goal)
     return Line(
         name=person.name,
-        verdict=verdict,
-        reason=reason,
+        verdict=found.verdict,
+        reason=found.reason,
         given=person.given,
         used=len(seen),
         copies=len(person.images) - len(person.places),
         unusable=unusable(person.left_out),
-        expected=1 - linked[-1].after / linked[-1].pairs,
-        rests_on=f"pairs with a new photograph: {linked[-1].pairs}" if len(linked) > 1 else "pairs seen in training",
+        held=held,
         linked=linked,
     )
 
 
-def judged(linked: list[Pairs], goal: float) -> tuple[Verdict, str]:
-    """The verdict by the share of pairs that are still linked, seen or new, whichever is more."""
+def _held(
+    new: NDArray[np.int64], scored: dict[str, NDArray[np.float64]], levels: dict[str, float], request: Request
+) -> Held:
+    """Pairs of two photographs that were not trained on."""
+    pairs = np.triu_indices(len(new), 1)
+    linked = {name: int(((units[new] @ units[new].T)[pairs] >= levels[name]).sum()) for name, units in scored.items()}
+    return Held(
+        photographs=0, hidden=0, pairs=len(pairs[0]), before=linked[ORIGINAL], linked=linked[request.method],
+        goal=request.goal,
+    )  # fmt: skip
+
+
+def judged(linked: list[Pairs], held: Held, goal: float) -> Judged:
+    """The verdict by the share of pairs that are still linked, seen or new, whichever is more, and by those of two
+    photographs that were not trained on."""
     worst = max(linked, key=lambda pairs: pairs.after / pairs.pairs)
     share = worst.after / worst.pairs
     if 1 - share >= goal:
-        return "forgotten", ""
+        return on_person(held)
     reason = (
         f"{worst.after} of {worst.pairs} pairs with {worst.photographs} photographs are still linked, the goal is at "
         f"most {1 - goal:.0%}"
     )
-    return ("partly" if share <= HALF else "not forgotten"), reason
+    return Judged(PARTLY if share <= HALF else NOT, reason)

@@ -13,15 +13,12 @@ from damnatio.erasure.gating import Plan
 from damnatio.erasure.people import CHUNK, FacesOf, Person
 from damnatio.erasure.record import Searches
 from damnatio.erasure.request import GALLERY
+from damnatio.erasure.verdict import LINKED, chance
 from damnatio.faces.base import Images
 from damnatio.methods.strangers import Strangers, Units
 from damnatio.models.gate import Gate
 from damnatio.support.errors import DamnatioError
 
-LINKED = 1e-4
-"""Two photographs are linked if their score is one that this share of strangers exceeds."""
-SURE = 0.99
-"""More pairs are linked than chance explains if chance gives fewer with this probability."""
 NOISE = 16
 """images of noise that stand in for strangers if there are none"""
 
@@ -36,13 +33,8 @@ class Links:
 
     @property
     def allowed(self) -> int:
-        """So many linked pairs may be chance: each pair is linked with the probability `LINKED`."""
-        from scipy.special import pdtr  # Poisson's distribution; scipy.stats takes seconds to import
-
-        found = 0
-        while pdtr(found, LINKED * self.pairs) < SURE:
-            found += 1
-        return found
+        """So many linked pairs may be chance."""
+        return chance(self.pairs)
 
 
 @dataclass(frozen=True)
@@ -88,7 +80,7 @@ def verify(
     count, inside = _unchanged(_some_others(others, old), old, new, plan.gate)
     return Verified(
         level=level,
-        links={each.name: _links(each, level) for each in seen},
+        links={each.name: links_of(each.instances, each.before, each.after, level) for each in seen},
         strangers=count,
         inside=inside,
         gallery=_searched(seen, gallery, plan.gate, level) if gallery is not None else None,
@@ -96,22 +88,24 @@ def verify(
 
 
 def _seen(person: Person, suspects: list[str], faces: FacesOf, new: Embedder) -> _Seen:
-    """All photographs but those that seem to show somebody else, and copies of these."""
-    wrong = {int(person.instances[person.images.index(image)]) for image in suspects}
-    places = [place for place, instance in enumerate(person.instances) if int(instance) not in wrong]
+    places = shown(person, suspects)
     pixels = faces.photographs(person.name, [person.images[place] for place in places])
     after = units_of(new.raw(pixels), lambda place: person.images[places[place]])
     return _Seen(person.name, person.instances[places], person.every[places], after)
 
 
-def _links(seen: _Seen, level: float) -> Links:
+def shown(person: Person, suspects: list[str]) -> list[int]:
+    """The places of all photographs but those that seem to show somebody else, and copies of these."""
+    wrong = {int(person.instances[person.images.index(image)]) for image in suspects}
+    return [place for place, instance in enumerate(person.instances) if int(instance) not in wrong]
+
+
+def links_of(instances: NDArray[np.int64], before: Units, after: Units, level: float) -> Links:
     """Pairs of different moments."""
-    rows, columns = np.triu_indices(len(seen.instances), 1)
-    apart = seen.instances[rows] != seen.instances[columns]
-    before, after = (
-        int(((units @ units.T)[rows, columns][apart] >= level).sum()) for units in (seen.before, seen.after)
-    )
-    return Links(int(apart.sum()), before, after)
+    rows, columns = np.triu_indices(len(instances), 1)
+    apart = instances[rows] != instances[columns]
+    linked = (int(((units @ units.T)[rows, columns][apart] >= level).sum()) for units in (before, after))
+    return Links(int(apart.sum()), *linked)
 
 
 def _searched(seen: list[_Seen], gallery: Strangers, gate: Gate, level: float) -> Searches:

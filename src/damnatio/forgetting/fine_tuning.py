@@ -59,7 +59,7 @@ def forgetting_job(
         title=f"{scale} {variant}",
         backbone=backbone,
         head=head,
-        card=altered_card(card, variant, scale),
+        card=altered_card(card, variant, scale).model_copy(update={"scores": None}),  # they were the old network's
         inputs=inputs,
         rows=rows,
         labels=labels,

@@ -2,13 +2,27 @@
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from damnatio.galleries.items import GROUP, SPELLING, UNLIKE, Block, Found, Item, Key, Place, Sought, Units, Vectors
+from damnatio.galleries.items import (
+    GROUP,
+    PICTURES,
+    SPELLING,
+    UNLIKE,
+    Block,
+    Found,
+    Item,
+    Key,
+    Place,
+    Sought,
+    Units,
+    Vectors,
+)
 from damnatio.galleries.path_names import names_in
 from damnatio.galleries.walking import walk
 
@@ -51,19 +65,56 @@ def find(store: "Store", sought: Sought) -> Found:
     items = finder.items
     _add(items, store.attached(list(items)))
     _add(items, _orphans(store, sought, finder.notes))
-    return Found(list(items.values()), list(finder.notes))
+    return Found(list(items.values()), list(finder.notes), finder.vectors, finder.rows, finder.compared)
+
+
+def find_all(stores: Sequence["Store"], sought: Sought) -> list[Found]:
+    """What `find` finds in each store, and what goes with it: rows of any store that equal one that was found, and rows
+    under the names of candidates, until there are no more."""
+    found = [store.find(sought) for store in stores]
+    seen: tuple[set[str], set[str]] = set(), set()
+    while True:
+        candidates = [item for one in found for item in one.items if item.how in ("similarity", "equal")]
+        names = {item.name for item in candidates if item.kind not in PICTURES}  # a folder's name may be nobody's
+        vectors = {
+            f"{key.place}/{key.id} of store {number}": vector
+            for number, one in enumerate(found, 1)
+            for key, vector in one.vectors.items()
+        }
+        if names <= seen[0] and vectors.keys() <= seen[1]:
+            return found
+        seen = names, set(vectors)
+        found = [_with_more(store, one, names, vectors) for store, one in zip(stores, found, strict=True)]
+
+
+def _with_more(store: "Store", found: Found, names: Iterable[str], vectors: Mapping[str, Vectors]) -> Found:
+    following = Following(store, [item.key for item in found.items], names, vectors)
+    walk(store, following, title="search")
+    items = {item.key: item for item in [*found.items, *following.items]}
+    _add(items, store.attached([item.key for item in following.items]))
+    rows = {key: vector for key, vector in following.vectors.items() if key in items}
+    notes = list(dict.fromkeys([*found.notes, *following.notes]))
+    return Found(list(items.values()), notes, {**found.vectors, **rows}, found.rows, found.compared)
 
 
 class _Finder:
     def __init__(self, store: "Store", sought: Sought) -> None:
         self._store, self._sought, self._names = store, sought, Names(sought.names)
+        self._besides = Names(sought.besides)
         self.items: dict[Key, Item] = {}
+        self.vectors: dict[Key, Vectors] = {}
         self.notes: dict[str, None] = {}
+        self.rows = self.compared = 0
 
     def see(self, place: Place, block: Block) -> None:
-        for item in _of_block(self._store, place, block, self._sought, self._names, self.notes):
+        seen = _seen(self._store, place, block, self._sought, self.notes)
+        self.rows += len(block.ids)
+        self.compared += int(np.count_nonzero(~np.isnan(seen.scores)))
+        for row, item in _of_block(self._store, place, block, seen, self._names, self._besides):
             known = self.items.get(item.key)
             self.items[item.key] = item if known is None else known.model_copy(update={"copies": known.copies + 1})
+            if block.vectors is not None:
+                self.vectors[item.key] = np.array(block.vectors[row])
 
 
 def _add(items: dict[Key, Item], more: Iterable[Item]) -> None:
@@ -72,74 +123,154 @@ def _add(items: dict[Key, Item], more: Iterable[Item]) -> None:
 
 
 def _of_block(
-    store: "Store", place: Place, block: Block, sought: Sought, names: Names, notes: dict[str, None]
-) -> Iterable[Item]:
+    store: "Store", place: Place, block: Block, seen: "_Seen", names: Names, besides: Names
+) -> Iterable[tuple[int, Item]]:
     named = [names.match(name) for name in block.names]
-    scores, group = _scores(store, place, block, sought, notes)
     for row, id in enumerate(block.ids):
-        score = float(scores[row])
-        alike = score >= sought.threshold  # NaN: not comparable
-        if named[row] is None and not alike:
+        alike = bool(seen.alike[row])
+        if named[row] is None and (not alike or besides.match(block.names[row]) is not None):
             continue
         flags = list(block.flags[row] if block.flags else ())
         if named[row] == SPELLING:
             flags.append(SPELLING)
-        if named[row] is not None and score < sought.threshold:
+        if named[row] is not None and not alike and not np.isnan(seen.scores[row]):
             flags.append(UNLIKE)
-        if row in group:
+        if row in seen.group:
             flags.append(GROUP)
-        yield store.item(
-            place=place.name,
-            id=id,
-            kind=place.kind,
-            how="name" if named[row] is not None else "similarity",
-            name=block.names[row],
-            score=None if np.isnan(score) else score,
-            flags=tuple(dict.fromkeys(flags)),
+        yield (
+            row,
+            store.item(
+                place=place.name,
+                id=id,
+                kind=place.kind,
+                how="name" if named[row] is not None else "similarity",
+                name=block.names[row],
+                score=None if np.isnan(seen.scores[row]) else float(seen.scores[row]),
+                like=seen.like[row],
+                flags=tuple(dict.fromkeys(flags)),
+            ),
         )
+
+
+EQUAL = 0.9995
+"""Two vectors of this cosine are one template, stored twice."""
+SHARED_BY = 100
+"""rows of one name from which on the name is nobody's: visitors, unknown, unsorted"""
+
+
+class Following:
+    """In a walk: rows that equal a row that was found, and rows under the names of candidates."""
+
+    def __init__(
+        self, store: "Store", known: Iterable[Key], names: Iterable[str], vectors: Mapping[str, Vectors]
+    ) -> None:
+        self._store, self._known = store, set(known)
+        self._names = {unicodedata.normalize("NFC", name) for name in names if name}
+        by_dim: dict[int, list[str]] = {}
+        for label, vector in vectors.items():
+            by_dim.setdefault(len(vector), []).append(label)
+        self._equal = {
+            dim: Sought(templates=units_of(np.stack([vectors[one] for one in some])), threshold=EQUAL, labels=some)
+            for dim, some in by_dim.items()
+        }
+        self._under: dict[str, list[Item]] = {}
+        self._twins: dict[Key, Item] = {}
+        self.vectors: dict[Key, Vectors] = {}
+
+    def see(self, place: Place, block: Block) -> None:
+        sought = self._equal.get(block.vectors.shape[1]) if block.vectors is not None else None
+        compared = compared_with(block.vectors, sought) if block.vectors is not None and sought else None
+        for row, id in enumerate(block.ids):
+            key, name = Key(place.name, id), block.names[row]
+            equal = compared is not None and bool(compared[1][row])
+            if key in self._known or not (equal or unicodedata.normalize("NFC", name) in self._names):
+                continue
+            item = self._store.item(
+                place=place.name, id=id, kind=place.kind, how="equal" if equal else "together", name=name,
+                score=float(compared[0][row]) if compared and equal else None,
+                like=compared[2][row] if compared and equal else "",
+                flags=(UNLIKE,) if not equal and place.kind in PICTURES else (),
+            )  # fmt: skip
+            if equal:
+                self._twins[key] = item
+            elif len(some := self._under.setdefault(name, [])) <= SHARED_BY:
+                some.append(item)
+            if block.vectors is not None:
+                self.vectors[key] = np.array(block.vectors[row])
+
+    @property
+    def items(self) -> list[Item]:
+        under = {item.key: item for some in self._under.values() if len(some) <= SHARED_BY for item in some}
+        return list({**under, **self._twins}.values())
+
+    @property
+    def notes(self) -> list[str]:
+        return [
+            f"More than {SHARED_BY} rows are stored under the name of a candidate, {name}: only those that resemble "
+            "the person are in the plan."
+            for name, some in self._under.items()
+            if len(some) > SHARED_BY
+        ]
+
+
+def units_of(vectors: Vectors) -> Units:
+    rows = vectors.astype(np.float64)
+    return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12), dtype=np.float32)
 
 
 def _folded(name: str) -> str:
     return SEPARATORS.sub(" ", unicodedata.normalize("NFKC", name).casefold()).strip()
 
 
-def _scores(
-    store: "Store", place: Place, block: Block, sought: Sought, notes: dict[str, None]
-) -> tuple[NDArray[np.float64], set[int]]:
-    """The highest cosine of each row to the templates, NaN where there is none; and the rows that are photographs of
-    several people."""
-    scores, group = np.full(len(block.ids), np.nan), set[int]()
-    templates = sought.templates
-    if templates is None or not len(templates):
-        return scores, group
+@dataclass(frozen=True)
+class _Seen:
+    """What a search sees of the rows of a block."""
+
+    scores: NDArray[np.float64]
+    """the cosine to the template that a row resembles; NaN: it cannot be compared"""
+    alike: NDArray[np.bool_]
+    """whether it reaches that template's bar"""
+    like: list[str]
+    group: set[int]
+    """photographs of several people"""
+
+
+def _seen(store: "Store", place: Place, block: Block, sought: Sought, notes: dict[str, None]) -> _Seen:
+    count, templates = len(block.ids), sought.templates
+    seen = _Seen(np.full(count, np.nan), np.zeros(count, bool), [""] * count, set())
+    if templates is None or not len(templates) or not count:
+        return seen
     if block.vectors is not None:
         if block.vectors.shape[1] == templates.shape[1]:
-            return best_cosines(block.vectors, templates), group
+            scores, alike, which = compared_with(block.vectors, sought)
+            return _Seen(scores, alike, which, set())
         notes[
             f"{place.name} holds vectors of {block.vectors.shape[1]} values, and the model makes {templates.shape[1]}: "
             "they were compared by name only."
         ] = None
-    elif place.kind in ("photograph", "thumbnail"):
+    elif place.kind in PICTURES:
         if sought.faces is None:
             notes[f"{place.name}: photographs were compared by name only, since no model looked at them."] = None
-            return scores, group
+            return seen
         for row, id in enumerate(block.ids):
-            score, faces = _looked_at(store, Key(place.name, id), sought.faces, templates, notes)
-            scores[row] = score
+            score, alike_row, like, faces = _looked_at(store, Key(place.name, id), sought, notes)
+            seen.scores[row], seen.alike[row], seen.like[row] = score, alike_row, like
             if faces > 1:
-                group.add(row)
-    return scores, group
+                seen.group.add(row)
+    return seen
 
 
-def _looked_at(
-    store: "Store", key: Key, look: Callable[[bytes], Units | str], templates: Units, notes: dict[str, None]
-) -> tuple[float, int]:
+def _looked_at(store: "Store", key: Key, sought: Sought, notes: dict[str, None]) -> tuple[float, bool, str, int]:
+    """The score of the face that resembles the person most, whether it is alike, to what, and how many faces."""
     content = store.photograph(key)
-    faces = look(content) if content is not None else np.empty((0, templates.shape[1]), np.float32)
+    faces = sought.faces(content) if content is not None and sought.faces is not None else ()
     if isinstance(faces, str):
         notes[f"Not looked at: {key.place}/{key.id} ({faces})."] = None
-        return float("nan"), 0
-    return (float((faces @ templates.T).max()), len(faces)) if len(faces) else (float("nan"), 0)
+    if isinstance(faces, str) or not len(faces):
+        return float("nan"), False, "", 0
+    scores, alike, like = compared_with(np.asarray(faces), sought)
+    best = int(np.lexsort((scores, alike))[-1])
+    return float(scores[best]), bool(alike[best]), like[best], len(faces)
 
 
 def _orphans(store: "Store", sought: Sought, notes: dict[str, None]) -> Iterable[Item]:
@@ -148,17 +279,29 @@ def _orphans(store: "Store", sought: Sought, notes: dict[str, None]) -> Iterable
         if sought.templates is None or sought.faces is None:
             yield item
             continue
-        score, faces = _looked_at(store, item.key, sought.faces, sought.templates, notes)
-        if np.isnan(score) or score >= sought.threshold:
+        score, alike, like, faces = _looked_at(store, item.key, sought, notes)
+        if np.isnan(score) or alike:
             seen = {"score": None if np.isnan(score) else score, "flags": (*item.flags, *([GROUP] * (faces > 1)))}
-            yield item.model_copy(update=seen)
+            yield item.model_copy(update={**seen, "like": like})
 
 
-def best_cosines(vectors: Vectors, templates: Units) -> NDArray[np.float64]:
-    """The highest cosine of each row to the templates. A row without a direction has none: NaN."""
+def compared_with(vectors: Vectors, sought: Sought) -> tuple[NDArray[np.float64], NDArray[np.bool_], list[str]]:
+    """Of each row: the cosine to the template whose bar it exceeds most, or misses least; whether it reaches the bar;
+    and which template it is. A row without a direction has none: NaN."""
+    assert sought.templates is not None
+    cosines = cosines_of(vectors, sought.templates)
+    above = cosines - sought.threshold
+    which = np.where(np.isnan(above), -np.inf, above).argmax(axis=1)
+    rows = np.arange(len(cosines))
+    labels = [sought.labels[place] if sought.labels else "" for place in which]
+    return cosines[rows, which], above[rows, which] >= 0, labels
+
+
+def cosines_of(vectors: Vectors, templates: Units) -> NDArray[np.float64]:
+    """The cosine of each row to each template. A row without a direction has none: NaN."""
     rows = vectors.astype(np.float32, copy=False)
     lengths = np.linalg.norm(rows.astype(np.float64), axis=1)
     usable = np.isfinite(lengths) & (lengths > 0)
-    found = np.full(len(rows), np.nan)
-    found[usable] = (rows[usable] @ templates.T).max(axis=1) / lengths[usable]
+    found = np.full((len(rows), len(templates)), np.nan)
+    found[usable] = (rows[usable] @ templates.T) / lengths[usable, None]
     return np.asarray(found.clip(-1.0, 1.0))

@@ -11,8 +11,9 @@ from pydantic import BaseModel, ConfigDict
 
 Kind = Literal["template", "embedding", "photograph", "thumbnail", "index", "checkpoint"]
 """template: a row that is searched; embedding: a cached one that is not; index: a copy of rows that serves searches"""
-How = Literal["name", "similarity", "attached", "orphan"]
-"""attached: it belongs to an item that was found otherwise, as its photograph does; orphan: nothing refers to it"""
+How = Literal["name", "similarity", "equal", "together", "attached", "orphan"]
+"""equal: its vector is that of a row that was found; together: it is stored under the name of a candidate; attached: it
+belongs to an item that was found otherwise, as its photograph does; orphan: nothing refers to it"""
 Vectors = NDArray[np.floating[Any]]
 """[n, d], as they are stored"""
 Units = NDArray[np.float32]
@@ -21,6 +22,9 @@ Units = NDArray[np.float32]
 SHARED, GROUP, UNLIKE, SPELLING = "shared", "group", "unlike", "spelling"
 """flags: others use the row too; a photograph with several faces; the name fits but the face does not; the name differs
 in capitals, accents' encoding or separators"""
+
+
+PICTURES = ("photograph", "thumbnail")
 
 
 class Frozen(BaseModel):
@@ -46,7 +50,9 @@ class Item(Frozen):
     name: str = ""
     """the name that it is stored under"""
     score: float | None = None
-    """the highest cosine to the person's templates; None: it holds no vector that can be compared"""
+    """the cosine to the template that it resembles; None: it holds no vector that can be compared"""
+    like: str = ""
+    """that template, or the row that it equals"""
     flags: tuple[str, ...] = ()
     copies: int = 1
     """equal rows that the store cannot tell apart; they are deleted together"""
@@ -58,7 +64,7 @@ class Item(Frozen):
     @property
     def candidate(self) -> bool:
         """Whether a person has to confirm that it is to be deleted."""
-        return self.how in ("similarity", "orphan") or bool(self.flags)
+        return self.how in ("similarity", "equal", "orphan") or bool(self.flags)
 
 
 @dataclass(frozen=True)
@@ -141,8 +147,12 @@ class Sought:
     names: Sequence[str] = ()
     templates: Units | None = None
     """unit vectors under f*"""
-    threshold: float = 1.0
-    """the lowest cosine at which a row is a candidate"""
+    threshold: float | NDArray[np.float64] = 1.0
+    """the lowest cosine at which a row is a candidate: one for all templates, or one for each"""
+    labels: Sequence[str] = ()
+    """what each template is"""
+    besides: Sequence[str] = ()
+    """names of other people: their rows are no candidates"""
     faces: Callable[[bytes], Units | str] | None = None
     """unit vectors under f* of the faces in an encoded photograph, or why it cannot be read; None: photographs are
     found by name only"""
@@ -154,6 +164,11 @@ class Found:
 
     items: list[Item]
     notes: list[str]
+    vectors: "dict[Key, Vectors]" = field(default_factory=dict)
+    """of the items that have one"""
+    rows: int = 0
+    compared: int = 0
+    """rows that were compared with the templates"""
 
 
 class Census(Frozen):

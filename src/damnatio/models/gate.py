@@ -25,7 +25,7 @@ from pydantic import Field, ValidationError, model_validator
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from damnatio.models.statistics import Frozen, Tail
+from damnatio.models.statistics import Frozen, Held, Tail, Touched
 from damnatio.support.errors import DamnatioError
 
 PREFIX = "gate."
@@ -58,8 +58,9 @@ class Entry(Frozen):
     photographs: int = Field(ge=1)
     """capture instances that the prototypes were made of"""
     caught: float = Field(ge=0, le=1)
-    """the share of the person's new photographs that a gate with nobody else in it is expected to catch"""
+    """a rough estimate, on which no verdict rests"""
     cones: list[Cone] = Field(min_length=1)
+    held: Held | None = None
 
 
 class Record(Frozen):
@@ -73,6 +74,8 @@ class Record(Frozen):
     """where the statistics of strangers come from"""
     bandwidth: float = Field(gt=0)
     people: list[Entry]
+    touched: Touched | None = None
+    """as measured for just these people"""
 
     @model_validator(mode="after")
     def _sound(self) -> "Record":
@@ -86,6 +89,11 @@ class Record(Frozen):
     @property
     def cones(self) -> list[Cone]:
         return [cone for entry in self.people for cone in entry.cones]
+
+    def begins(self) -> dict[str, list[float]]:
+        """Where the cones of each person begin, by pseudonym."""
+        offsets = iter(self.offsets())
+        return {entry.pseudonym: [next(offsets) for _ in entry.cones] for entry in self.people}
 
     def offsets(self) -> list[float]:
         """Where each cone begins. All cones share the bound evenly: the more there are, the narrower is each."""
@@ -170,7 +178,7 @@ class Gate(EmbeddingMap):
             raise DamnatioError(f"{twice} is in the gate already, with the same prototypes.")
         if not ordered:
             raise DamnatioError("A gate needs at least one person.")
-        record = record.model_copy(update={"people": [member.entry for member in ordered]})
+        record = record.model_copy(update={"people": [member.entry for member in ordered], "touched": None})
         directions = torch.from_numpy(np.concatenate([member.directions for member in ordered]).astype(np.float32))
         offsets = torch.tensor(record.offsets(), dtype=torch.float32)
         return Gate(directions, offsets, torch.tensor(ramp, dtype=torch.float32), scatter, record)
@@ -198,6 +206,14 @@ class Gate(EmbeddingMap):
         left = [member for member in self.members() if member.entry.pseudonym not in names]
         return Gate.of(left, self.record, float(self.ramp), self.scatter) if left else None
 
+    def with_measured(self, held: Mapping[str, Held], touched: Touched) -> "Gate":
+        """The same gate, and what was measured of its people, by pseudonym."""
+        people = [
+            entry.model_copy(update={"held": held.get(entry.pseudonym, entry.held)}) for entry in self.record.people
+        ]
+        record = self.record.model_copy(update={"people": people, "touched": touched})
+        return Gate(self.directions, self.offsets, self.ramp, self.scatter, record)
+
     def opening(self, units: Tensor) -> Tensor:
         """g(e) of unit vectors [n, d], as [n, 1]."""
         return (self._height(units) / self.ramp).clamp(0, 1)
@@ -222,7 +238,7 @@ class Gate(EmbeddingMap):
         """The record is JSON, as bytes."""
         found = {name.removeprefix("scatter."): tensor for name, tensor in self.state_dict().items()}
         sealed = _Sealed(record=self.record, sha256=_digest(self.record, found))
-        text = np.frombuffer(sealed.model_dump_json().encode(), dtype=np.uint8).copy()
+        text = np.frombuffer(sealed.model_dump_json(exclude_none=True).encode(), dtype=np.uint8).copy()
         return {f"{PREFIX}{name}": tensor for name, tensor in {**found, RECORD: torch.from_numpy(text)}.items()}
 
     @staticmethod
@@ -250,7 +266,7 @@ class Gate(EmbeddingMap):
 
 def _digest(record: Record, tensors: Mapping[str, Tensor]) -> str:
     """A hash of the whole content of a gate."""
-    digest = hashlib.sha256(record.model_dump_json().encode())
+    digest = hashlib.sha256(record.model_dump_json(exclude_none=True).encode())
     for name in sorted(tensors):
         digest.update(name.encode())
         digest.update(np.ascontiguousarray(tensors[name].detach().cpu().numpy(), dtype="<f4").data)

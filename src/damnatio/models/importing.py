@@ -64,7 +64,9 @@ def import_model(settings: ModelSettings, size: int | None = None) -> tuple[nn.M
         state = fill_counters(state, backbone.state_dict())
         backbone = filled(backbone, state, given or card, path, name=card.backbone)
     if given is not None:
-        card = given.model_copy(update={"backbone": card.backbone, "size": card.size, "parity": card.parity})
+        scores = given.scores if given.sha256 else None  # without a hash they may be another model's
+        own = {"backbone": card.backbone, "size": card.size, "parity": card.parity, "scores": scores}
+        card = given.model_copy(update=own)
         origin = f"{origin}, {given.origin}" if given.origin else origin
     found = {"origin": origin, "sha256": "", "map": method_of(backbone, card.map), "limits": limits_of(backbone)}
     return backbone.to(device()).eval(), card.fed_as(settings).model_copy(update=found)
@@ -110,7 +112,8 @@ def write_scores(settings: ModelSettings, card: Card, scores: Statistics | None)
         )
     place = card_beside(path) or path.with_name(f"{path.name}.{CARD}")
     given = _given_card(path) or card.model_copy(update={"sha256": digest_of(path)})
-    write_card(given.model_copy(update={"scores": scores}), place)
+    sha256 = given.sha256 or digest_of(path)  # without it nobody can tell whose scores these are
+    write_card(given.model_copy(update={"scores": scores, "sha256": sha256}), place)
     return place
 
 

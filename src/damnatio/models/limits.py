@@ -3,6 +3,7 @@
 from torch import nn
 
 from damnatio.models.gate import Gate, ungated
+from damnatio.models.statistics import Touched
 
 
 def limits_of(model: nn.Module) -> list[str]:
@@ -19,7 +20,6 @@ def limits_of(model: nn.Module) -> list[str]:
         " A template is the mean direction of the photographs used: its cosine to the person's own template, made of "
         "the same photographs, is 1." + parts,
         "Whoever holds the file can cut the gate off, and has the network as it was before. Where that must not be, "
-        "`damnatio erase --burn-in` changes the network's own weights and leaves no template in the file.",
-        f"At most {record.strangers:g} of all strangers are expected to be hidden by mistake, as estimated from "
-        f"{record.source}.",
+        "`damnatio erase --burn-in` changes the network's own weights instead; what is left in them is not known.",
+        (record.touched or Touched(how="unknown", aim=record.strangers)).sentence,
     ]

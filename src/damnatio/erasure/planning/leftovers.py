@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from damnatio.erasure.planning.plan import JSON, PAGE, Leftover, RunKind
+from damnatio.erasure.planning.templates import PERSON
 from damnatio.erasure.record import JSON as ERASURE_JSON
 from damnatio.erasure.record import PAGE as ERASURE_PAGE
 from damnatio.erasure.request import GATE_AND_SCATTER, Request
@@ -37,6 +38,11 @@ def leftovers(request: Request, names: Sequence[str]) -> list[Leftover]:
             what="working papers that name the person: keep them with the case, or destroy them after the record",
         ),
     ]
+    what = (
+        "the templates of the request, for the search after the purge, which zeroes and removes them with the "
+        f"signature. If no purge follows: rm {out / PERSON}"
+    )
+    found.append(Leftover(path=str(out / PERSON), what=what))
     if request.method == GATE_AND_SCATTER:
         what = "the altered model, which holds a suppression template of the person: treat it as personal data"
         found.append(Leftover(path=str(out), what=what))

@@ -21,7 +21,7 @@ from damnatio.support.files import need_regular, write_atomically
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-FORMAT = 1
+FORMAT = 2
 JSON, PAGE = "plan.json", "plan.html"
 KIND = "application/vnd.damnatio.plan+json"
 Standing = Literal["sure", "candidate", "follows"]
@@ -110,6 +110,13 @@ class PlannedItem(Frozen):
     item: Item
 
 
+class Template(Frozen):
+    """A photograph, a prototype or the mean of a person: a row of this cosine to it, or more, is a candidate."""
+
+    label: str
+    bar: float
+
+
 class Leftover(Frozen):
     """A file or folder of damnatio itself, or of the request, that holds the person and that no purge touches."""
 
@@ -132,13 +139,24 @@ class Plan(Frozen):
     people: int
     level: float
     """the score from which on two photographs are linked, and a template is found"""
-    likeness: float
-    """the lowest cosine at which a row is a candidate"""
+    templates: list[Template]
+    """what the stores were searched with"""
+    measured: int
+    """the strangers on whom the bars were measured; 0: not measured"""
+    person: str
+    """the SHA-256 of person.npz, which holds the templates until the record is signed"""
     method: str
     complete: bool
     verdict: str
-    """on the model: the sentence of erasure.json"""
+    """on the model: the sentence of erasure.json, which names nobody"""
+    strangers: str = ""
+    holds: str = ""
+    """whether the file still holds the people"""
     model: File
+    source: str
+    """where the model before lies"""
+    settings: list[str]
+    """with which it is read"""
     files: list[File]
     rates: list[Rate]
     enrolled: list[EnrolledAgain]
@@ -181,7 +199,8 @@ def read_plan(path: Path, key: "Ed25519PrivateKey") -> Plan:
         raise DamnatioError(f"{path} was changed after it was sealed: nothing was deleted. Make a new plan.")
     format = plan.get("format") if isinstance(plan, dict) else None
     if format != FORMAT:
-        raise DamnatioError(f"{path} has the format {format}, and this damnatio reads {FORMAT}.")
+        again = ": make a new plan" if isinstance(format, int) and format < FORMAT else ""
+        raise DamnatioError(f"{path} has the format {format}, and this damnatio reads {FORMAT}{again}.")
     try:
         return Plan.model_validate(plan)
     except ValidationError as error:

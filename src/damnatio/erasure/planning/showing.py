@@ -5,6 +5,7 @@ from pathlib import Path
 
 from damnatio.erasure.planning.plan import JSON, EnrolledAgain, Plan, PlannedItem, Share, Standing
 from damnatio.erasure.wording import FLAGS, HOW, megabytes, templates, unreached_by
+from damnatio.support.errors import printable
 from damnatio.support.files import write_atomically
 
 LISTED = 40
@@ -38,6 +39,7 @@ def lines_of(plan: Plan, path: Path) -> list[str]:
         if len(store.notes) > LISTED:
             found.append(f"    and {len(store.notes) - LISTED} more notes: see the page")
     found += [f"  remains: {left.path}: {left.what}" for left in plan.leftovers]
+    found.append(f"  searched with: {searched(plan)}")
     found += [f"  enrolled again: {line}" for line in map(enrolled_line, plan.enrolled)]
     found.append(f"To carry it out: {command(plan, path)}")
     return found
@@ -57,6 +59,16 @@ def enrolled_line(row: EnrolledAgain) -> str:
     return f"{words}; with an old template that survived: {shown(row.survivor)}"
 
 
+def searched(plan: Plan) -> str:
+    """What the stores were searched with."""
+    bars = sorted(template.bar for template in plan.templates)
+    if not bars:
+        return "names alone"
+    which = f"{bars[0]:.3f}" if bars[0] == bars[-1] else f"{bars[0]:.3f} to {bars[-1]:.3f}"
+    how = f"measured on {plan.measured:,} strangers" if plan.measured else "not measured, for want of strangers"
+    return f"{len(bars)} photographs, prototypes and means, each with its own lowest cosine ({which}, {how})"
+
+
 def shown(share: Share) -> str:
     return f"{share.count} of {share.of}"
 
@@ -68,8 +80,9 @@ def indented(command: str) -> str:
 
 def _table(items: Sequence[PlannedItem]) -> list[str]:
     return [
-        f"{one.number:>4}  {one.standing:<9}  {one.item.kind:<10}  {_found(one)}  {one.item.place}/{one.item.id}"
-        f"{f'  as {one.item.name}' if one.item.name else ''}{_remarks(one)}"
+        f"{one.number:>4}  {one.standing:<9}  {one.item.kind:<10}  {_found(one)}  "
+        f"{printable(f'{one.item.place}/{one.item.id}')}"
+        f"{f'  as {printable(one.item.name)}' if one.item.name else ''}{printable(_like(one))}{_remarks(one)}"
         for one in items
     ]
 
@@ -77,6 +90,10 @@ def _table(items: Sequence[PlannedItem]) -> list[str]:
 def _found(one: PlannedItem) -> str:
     score = "     " if one.item.score is None else f"{one.item.score:.3f}"
     return f"{HOW[one.item.how]:<20} {score}"
+
+
+def _like(one: PlannedItem) -> str:
+    return f"  like {one.item.like}" if one.item.like else ""
 
 
 def _remarks(one: PlannedItem) -> str:
@@ -89,5 +106,5 @@ def _remarks(one: PlannedItem) -> str:
 def write_page(plan: Plan, path: Path) -> None:
     page = templates()
     page.filters.update(shown=shown)
-    shared = {"command": command(plan, Path(JSON)), "unreached": unreached_by(plan.stores)}
+    shared = {"command": command(plan, Path(JSON)), "searched": searched(plan), "unreached": unreached_by(plan.stores)}
     write_atomically(path, page.get_template("planning/plan.html").render(plan=plan, **shared))

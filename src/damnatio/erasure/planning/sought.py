@@ -6,15 +6,17 @@ import numpy as np
 from PIL import Image
 
 from damnatio.erasure.embedder import Embedder, units_of
+from damnatio.erasure.gating import Plan as Gating
 from damnatio.erasure.people import FacesOf, Person, read_people
+from damnatio.erasure.planning.templates import Templates, templates_of
 from damnatio.erasure.proving.masking import holds_name
 from damnatio.erasure.record import Record
 from damnatio.erasure.request import Request
-from damnatio.erasure.verifying import LINKED
+from damnatio.erasure.verdict import LINKED
 from damnatio.faces.base import Images, UnreadableError
 from damnatio.faces.decoding import decode
 from damnatio.galleries.items import Sought, Units
-from damnatio.methods.strangers import COSINE, mean_direction
+from damnatio.methods.strangers import COSINE
 from damnatio.models.card import Card
 from damnatio.models.gate import ungated
 from damnatio.models.importing import import_model
@@ -67,22 +69,19 @@ class Wanted:
     names: list[str]
     level: float
     """the score from which on two photographs are linked"""
-    likeness: float
-    """the lowest score at which a row is a candidate"""
+    templates: Templates
     old: Embedder
     looked: Looked = field(repr=False)
 
     @property
     def sought(self) -> Sought:
-        means = [mean_direction(person.units) for person in self.people if len(person.units)]
-        templates = np.stack(means).astype(np.float32) if means else None
-        return Sought(names=self.names, templates=templates, threshold=self.likeness, faces=self.looked)
+        t = self.templates
+        return Sought(self.names, t.units, t.bars, t.labels, faces=self.looked)
 
 
-def wanted(request: Request, record: Record) -> Wanted:
+def wanted(request: Request, record: Record, gating: Gating) -> Wanted:
     """The people, from the same photographs as the alteration; images that seem to show somebody else are left out."""
-    own = [override for override in request.overrides if override.startswith(("model.", "plugins="))]
-    model, card = import_model(model_settings(request.model, own))
+    model, card = import_model(model_settings(request.model, own_settings(request)))
     embedder = Embedder.of(ungated(model)[0], card)
     assert request.people is not None
     assert request.case is not None
@@ -90,16 +89,22 @@ def wanted(request: Request, record: Record) -> Wanted:
     suspects = {image for line in record.people for image in line.suspects}
     people = [_without(person, suspects) for person in read_people(faces, embedder, CaptureSettings())]
     level = min(record.level if record.level is not None else (card.scores or COSINE).level(LINKED), 1.0)
-    begins = [line.begins for line in record.people if line.begins is not None]
-    likeness = request.case.likeness if request.case.likeness is not None else min([level, *begins])
     names = list(dict.fromkeys([*(person.name for person in people), *request.case.aliases]))
-    return Wanted(people, faces, names, level, likeness, embedder, Looked(embedder))
+    templates = templates_of(gating, request.case.likeness, card.dim)
+    return Wanted(people, faces, names, level, templates, embedder, Looked(embedder))
+
+
+def own_settings(request: Request) -> list[str]:
+    """The settings with which the model is read."""
+    return [override for override in request.overrides if override.startswith(("model.", "plugins="))]
 
 
 def need_no_name(case: str, names: list[str]) -> None:
     """Refuse a case that is called after the person: the record holds the case, and no name."""
     if holds_name(case, names):
-        raise DamnatioError(f"--case {case} holds a name of the person: take the number of your register instead.")
+        raise DamnatioError(
+            f"--case {case} holds a name of the person, or a part of one: take the number of your register instead."
+        )
 
 
 def photographs_of(wanted: Wanted, embedder: Embedder, person: Person) -> Units:
