@@ -132,15 +132,14 @@ def images_of(people: dict[str, list[bytes]]) -> NDArray[np.uint8]:
     return np.stack([np.asarray(Image.open(BytesIO(file)).convert("RGB")) for file in files])
 
 
-def run(model: Path, recogniser: Recogniser, images: NDArray[np.uint8], batch: int = 32) -> NDArray[np.float32]:
-    """onnxruntime's embeddings, in batches if the file takes them."""
+def run(model: Path, recogniser: Recogniser, images: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """onnxruntime's embeddings."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
-    entry = session.get_inputs()[0]
-    step = 1 if entry.shape[0] == 1 else batch
+    name, step = session.get_inputs()[0].name, recogniser.batch
     x = (images.transpose(0, 3, 1, 2).astype(np.float32) - recogniser.mean) / recogniser.deviation
-    found = [session.run(None, {entry.name: x[i : i + step]})[0] for i in range(0, len(x), step)]
+    found = [session.run(None, {name: x[i : i + step]})[0] for i in range(0, len(x), step)]
     return np.asarray(np.concatenate(found))
 
 
