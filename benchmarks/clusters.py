@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 import history
-from damnatio.methods.clusters import ITERATIONS, k_means
+from damnatio.losses.clusters import ITERATIONS, k_means
 from damnatio.support.devices import device
 
 

@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 import history
-from damnatio.methods.frames import ClosedFrame, _drawn, greedy_frame
+from damnatio.frames import Closed, _drawn, greedy
 from damnatio.support.devices import device
 
 PAPER = {"S1": 25_000, "S2": 124_000}
@@ -86,7 +86,7 @@ def quality() -> None:
     kinds = {
         "random directions": unit(count, 64, 1),
         "one pool, 86 % used up": shared_pool(count, others, unit(round(count / 0.86), 64, 2)),
-        "256 fresh per target": greedy_frame(count, others, 256, 1),
+        "256 fresh per target": greedy(count, others, 256, 1),
     }
     print("\nmean highest cosine at d = 64, 500 targets and 1,500 class vectors")
     for name, frame in kinds.items():
@@ -117,21 +117,21 @@ def main() -> None:
         )
 
     targets = o.targets * o.dim * 4
-    closed, frame = timed(lambda: ClosedFrame(o.dim, 1)(torch.arange(o.targets)))
+    closed, frame = timed(lambda: Closed(o.dim, 1)(torch.arange(o.targets)))
     line("closed form", closed, 3 * o.dim * 8, frame, f"{1e6 * closed / o.targets:.0f} us per target, from its index")
-    greedy, frame = timed(lambda: greedy_frame(o.targets, class_vectors, o.candidates, 1))
-    speed = operations(o.targets, o.class_vectors, o.dim, o.candidates) / greedy
-    line("greedy", greedy, targets, frame, f"{speed / 1e9:,.0f} GFLOP/s")
+    took, frame = timed(lambda: greedy(o.targets, class_vectors, o.candidates, 1))
+    speed = operations(o.targets, o.class_vectors, o.dim, o.candidates) / took
+    line("greedy", took, targets, frame, f"{speed / 1e9:,.0f} GFLOP/s")
     seconds, some = timed(lambda: naive_greedy(o.naive_targets, class_vectors, o.candidates, 1))
     naive = seconds / o.naive_targets * o.targets
-    note = f"{naive / greedy:.1f} x the time of greedy; multiplied from {o.naive_targets} targets"
+    note = f"{naive / took:.1f} x the time of greedy; multiplied from {o.naive_targets} targets"
     line("naive greedy", naive, targets, some, note)
     for scale, count in PAPER.items():
         work = operations(count, 100_000, 512, 256)
         print(f"\nthe paper's {scale}: {work:.2g} operations, {work / speed / 3600:.1f} hours here", end="")
     print()
     quality()
-    ratios = {"greedy to closed form": greedy / closed, "naive greedy to greedy": naive / greedy}
+    ratios = {"greedy to closed form": took / closed, "naive greedy to greedy": naive / took}
     history.append(
         "frames", ratios, targets=o.targets, class_vectors=o.class_vectors, dim=o.dim, candidates=o.candidates
     )

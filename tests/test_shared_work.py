@@ -23,8 +23,8 @@ from damnatio.evaluation.tails.zoom import zoom
 from damnatio.faces import collecting
 from damnatio.faces.base import Faces
 from damnatio.faces.collecting import collect
+from damnatio.frames import greedy
 from damnatio.methods import frames
-from damnatio.methods.frames import greedy_frame
 from damnatio.models.inputs import Pixels, embed_together
 from damnatio.recipe.schema import CaptureSettings
 from damnatio.support import processes
@@ -59,7 +59,7 @@ def embeddings(folder: Path) -> list[str]:
 def frame(folder: Path) -> list[str]:
     frames.DRAWN, frames.ROWS = 60, 16
     others = torch.nn.functional.normalize(torch.randn(30, 8, generator=torch.Generator().manual_seed(1)), dim=1)
-    found = [greedy_frame(11, others, 20, 5, folder / place) for place in ("frame", "frame")]
+    found = [greedy(11, others, 20, 5, folder / place) for place in ("frame", "frame")]
     return [digest(targets.numpy()) for targets in found]
 
 

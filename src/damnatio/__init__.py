@@ -1,7 +1,8 @@
 """Damnatio makes a face recognition model forget chosen people, and measures it.
 
-Six functions do what the command line does: `run`, `erase`, `hidden`, `evaluate`, `load_model` and `export`. They
-import what they need when they are called: `import damnatio` must not import torch.
+Six functions do what the command line does: `run`, `erase`, `hidden`, `evaluate`, `load_model` and `export`. A training
+loop of one's own takes `losses`, `frames`, `data` and `metrics` (docs/library.md). All of them import what they need
+when they are used: `import damnatio` must not import torch.
 """
 
 import os
@@ -12,23 +13,48 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from torch import nn
 
+    from damnatio import data, frames, losses, metrics
+    from damnatio.data import IdentityBalanced
     from damnatio.erasure.erase import Erased, HiddenPerson
     from damnatio.erasure.request import Case
     from damnatio.evaluation.rates import Result
     from damnatio.models.card import Card
+    from damnatio.support.errors import DamnatioError
 
-__all__ = ["erase", "evaluate", "export", "hidden", "load_model", "run"]
+__all__ = [
+    "DamnatioError",
+    "IdentityBalanced",
+    "data",
+    "erase",
+    "evaluate",
+    "export",
+    "frames",
+    "hidden",
+    "load_model",
+    "losses",
+    "metrics",
+    "run",
+]
 
 __version__: str
 if not TYPE_CHECKING:
+    _PARTS = "data", "frames", "losses", "metrics"
+    _NAMES = {"DamnatioError": "damnatio.support.errors", "IdentityBalanced": "damnatio.data"}
 
-    def __getattr__(name: str) -> str:
-        """The version, when it is asked for: `importlib.metadata` takes longer to import than `--help` to print."""
-        if name != "__version__":
-            raise AttributeError(f"module 'damnatio' has no attribute '{name}'")
-        from importlib.metadata import version
+    def __getattr__(name: str) -> Any:
+        """The version and the library, when they are asked for: even `importlib.metadata` takes longer to import than
+        `--help` to print."""
+        from importlib import import_module
 
-        return version("damnatio")
+        if name == "__version__":
+            from importlib.metadata import version
+
+            return version("damnatio")
+        if name in _PARTS:
+            return import_module(f"damnatio.{name}")
+        if name in _NAMES:
+            return getattr(import_module(_NAMES[name]), name)
+        raise AttributeError(f"module 'damnatio' has no attribute '{name}'")
 
 
 AnyPath = str | os.PathLike[str]
@@ -63,6 +89,8 @@ def erase(
     out: AnyPath,
     method: str = "GS",
     gallery: AnyPath | Sequence[AnyPath] | None = None,
+    same: Sequence[str] = (),
+    not_same: Sequence[str] = (),
     case: "Case | None" = None,
     bystanders: AnyPath | None = None,
     development: AnyPath | None = None,
@@ -94,6 +122,8 @@ def erase(
         retain=_path_or_none(retain),
         method=method,
         galleries=_addresses(gallery),
+        same=tuple(same),
+        not_same=tuple(not_same),
         case=case,
         bystanders=_path_or_none(bystanders),
         development=_path_or_none(development),

@@ -9,8 +9,9 @@ import torch
 from torch.nn import functional as F
 
 from damnatio.heads.base import Head
+from damnatio.losses.burn_in import residuals
 from damnatio.methods.base import Context, ForgetBatch, schedule_of
-from damnatio.methods.burn_in import BurnIn
+from damnatio.methods.burn_in import BI
 from damnatio.recipe.files import load
 from tests.methods.test_retain_terms import term_of
 from tests.methods.world import batch_of, method_named
@@ -18,10 +19,10 @@ from tests.methods.world import batch_of, method_named
 HINGES = {"residual": 0.0, "centre": 0.0, "hard": 1.0}
 
 
-def ready(batch: ForgetBatch, **settings: Any) -> tuple[BurnIn, Head]:
+def ready(batch: ForgetBatch, **settings: Any) -> tuple[BI, Head]:
     """The method with the centres of the batch's own f*(x)."""
     method, head = method_named("BI", batch, **settings)
-    assert isinstance(method, BurnIn)
+    assert isinstance(method, BI)
     assert batch.frozen is not None
     frozen = batch.frozen
     method.prepare(Context(method.forget, head, 0, lambda: batch.unit, lambda: frozen))
@@ -75,10 +76,12 @@ def test_the_target_is_the_photograph_without_the_person_by_hand() -> None:
     frozen = F.normalize(torch.tensor([[-1.0, 1.0], [1.0, 1.0]], dtype=torch.float64), dim=1)
     units = torch.tensor([[-1.0, 0.0], [0.0, 1.0]], dtype=torch.float64)
     plain = batch_of([2], units=units)
-    batch = ForgetBatch(plain.raw, plain.unit, frozen, plain.images, plain.identities)
+    batch = ForgetBatch(plain.raw, frozen, plain.images, plain.identities)
     method, head = ready(batch, residual=1.0, centre=0.0, hard=0.0, average=0.0)
-    assert torch.allclose(method.centres[0], torch.tensor([0.0, 1.0], dtype=torch.float64))
-    assert torch.allclose(method.residuals(batch), torch.tensor([[-1.0, 0.0], [1.0, 0.0]], dtype=torch.float64))
+    assert torch.allclose(method.loss.centres[0], torch.tensor([0.0, 1.0], dtype=torch.float64))
+    assert torch.allclose(
+        residuals(frozen, method.loss.centres[[0, 0]]), torch.tensor([[-1.0, 0.0], [1.0, 0.0]], dtype=torch.float64)
+    )
     assert float(method.forget_loss(batch, head)) == pytest.approx((0 + 1) / 2)
     away, _ = ready(batch, residual=0.0, centre=3.0, hard=0.0, average=0.0)
     assert float(away.forget_loss(batch, head)) == pytest.approx(3 * (0 + 1) / 2)
@@ -99,7 +102,7 @@ def test_an_image_without_a_partner_has_no_hinge_on_partners() -> None:
     batch = batch_of([1, 1], dim=4)
     method, head = ready(batch, residual=0.0, centre=0.0)
     raw = batch.raw.clone().requires_grad_()
-    alone = ForgetBatch(raw, F.normalize(raw, dim=1), batch.frozen, batch.images, batch.identities)
+    alone = ForgetBatch(raw, batch.frozen, batch.images, batch.identities)
     loss = method.forget_loss(alone, head)
     loss.backward()  # type: ignore[no-untyped-call]
     assert float(loss.detach()) == 0
@@ -112,7 +115,7 @@ def test_the_gradient_is_that_of_finite_differences() -> None:
     method, head = ready(batch)
 
     def loss(raw: torch.Tensor) -> torch.Tensor:
-        moved = ForgetBatch(raw, F.normalize(raw, dim=1), batch.frozen, batch.images, batch.identities)
+        moved = ForgetBatch(raw, batch.frozen, batch.images, batch.identities)
         return method.forget_loss(moved, head)
 
     assert torch.autograd.gradcheck(loss, batch.raw.clone().requires_grad_())

@@ -2,10 +2,9 @@
 
 import pytest
 import torch
-from torch.nn import functional as F
 
 from damnatio.methods.base import Context, ForgetBatch
-from damnatio.methods.centroid_push import CentroidPush
+from damnatio.methods.centroid_push import CP
 from tests.methods.world import batch_of, method_named
 
 
@@ -35,7 +34,7 @@ def test_by_epoch_the_centroid_is_that_of_all_images_at_the_epochs_start() -> No
     method, head = method_named("CP", whole, centroid="epoch")
     method.begin_epoch(0, Context(method.forget, head, 0, lambda: whole.unit, lambda: whole.unit))
     part = torch.tensor([0, 1, 4, 5])
-    batch = ForgetBatch(whole.raw[part], whole.unit[part], None, whole.images[part], whole.identities[part])
+    batch = ForgetBatch(whole.raw[part], None, whole.images[part], whole.identities[part])
     assert float(method.forget_loss(batch, head)) == pytest.approx(naive(batch, means(whole)), abs=1e-12)
 
 
@@ -45,7 +44,7 @@ def test_the_gradient_is_that_of_finite_differences_with_the_centroid_fixed() ->
     method.begin_epoch(0, Context(method.forget, head, 0, lambda: batch.unit, lambda: batch.unit))
 
     def loss(raw: torch.Tensor) -> torch.Tensor:
-        return method.forget_loss(ForgetBatch(raw, F.normalize(raw, dim=1), None, batch.images, batch.identities), head)
+        return method.forget_loss(ForgetBatch(raw, None, batch.images, batch.identities), head)
 
     assert torch.autograd.gradcheck(loss, batch.raw.clone().requires_grad_())
 
@@ -53,10 +52,11 @@ def test_the_gradient_is_that_of_finite_differences_with_the_centroid_fixed() ->
 def test_the_fixed_point_is_the_antipode_of_the_centroid() -> None:
     batch = batch_of([4], seed=2)
     method, head = method_named("CP", batch, centroid="epoch")
-    assert isinstance(method, CentroidPush)
+    assert isinstance(method, CP)
     method.begin_epoch(0, Context(method.forget, head, 0, lambda: batch.unit, lambda: batch.unit))
-    opposite = -method.centroids[0].expand(4, -1).clone().requires_grad_()
-    there = ForgetBatch(opposite, F.normalize(opposite, dim=1), None, batch.images, batch.identities)
+    assert method.loss.centroids is not None
+    opposite = -method.loss.centroids[0].expand(4, -1).clone().requires_grad_()
+    there = ForgetBatch(opposite, None, batch.images, batch.identities)
     loss = method.forget_loss(there, head)
     (gradient,) = torch.autograd.grad(loss, opposite)
     assert float(loss.detach()) == pytest.approx(0, abs=1e-12)

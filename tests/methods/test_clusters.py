@@ -6,8 +6,8 @@ import torch
 from scipy.cluster.vq import kmeans2
 from torch.nn import functional as F
 
-from damnatio.methods import clusters
-from damnatio.methods.clusters import farthest, k_means
+from damnatio.losses import clusters
+from damnatio.losses.clusters import farthest, k_means
 
 
 def units(count: int, dim: int, groups: int, seed: int = 0, spread: float = 0.3) -> torch.Tensor:

@@ -8,13 +8,13 @@ from torch.nn import functional as F
 
 from damnatio.heads.cosface import CosFace
 from damnatio.methods.base import Context, ForgetBatch
-from damnatio.methods.extended_cosface import ExtendedCosFace
+from damnatio.methods.extended_cosface import EC
 from tests.methods.world import CLASSES, batch_of, method_named
 
 
-def prepared(batch: ForgetBatch, **own: str) -> tuple[ExtendedCosFace, CosFace]:
+def prepared(batch: ForgetBatch, **own: str) -> tuple[EC, CosFace]:
     method, head = method_named("EC", batch, **own)
-    assert isinstance(method, ExtendedCosFace)
+    assert isinstance(method, EC)
     assert isinstance(head, CosFace)
     method.prepare(Context(method.forget, head, 3, lambda: batch.unit, lambda: batch.unit))
     return method, head
@@ -25,7 +25,7 @@ def test_it_is_cosface_with_the_vectors_appended() -> None:
     method, head = prepared(batch, reduction="mean")
     whole = CosFace(CLASSES + 5, 8, logit_scale=64.0, margin=0.65).double()
     with torch.no_grad():
-        whole.weight.copy_(torch.cat([head.weight, method.vectors]))
+        whole.weight.copy_(torch.cat([head.weight, method.loss.vectors]))
     expected = whole(batch.raw, CLASSES + torch.arange(5))
     assert float(method.forget_loss(batch, head)) == pytest.approx(float(expected), abs=1e-9)
 
@@ -34,7 +34,7 @@ def test_it_is_cosface_with_the_vectors_appended() -> None:
 def test_it_is_the_definition_by_loops(reduction: str, divided_by: int) -> None:
     batch = batch_of([2, 2], seed=5)
     method, head = prepared(batch, reduction=reduction)
-    vectors = [*F.normalize(head.weight, dim=1), *F.normalize(method.vectors, dim=1)]
+    vectors = [*F.normalize(head.weight, dim=1), *F.normalize(method.loss.vectors, dim=1)]
     losses = []
     for i in range(4):
         target = CLASSES + i
@@ -49,11 +49,11 @@ def test_its_gradient_reaches_embeddings_image_vectors_and_class_vectors() -> No
     method, head = prepared(batch)
 
     def loss(raw: torch.Tensor) -> torch.Tensor:
-        return method.forget_loss(ForgetBatch(raw, F.normalize(raw, dim=1), None, batch.images, batch.identities), head)
+        return method.forget_loss(ForgetBatch(raw, None, batch.images, batch.identities), head)
 
     assert torch.autograd.gradcheck(loss, batch.raw.clone().requires_grad_(), atol=1e-4)
     loss(batch.raw).backward()  # type: ignore[no-untyped-call]
-    assert method.vectors.grad is not None
+    assert method.loss.vectors.grad is not None
     assert head.weight.grad is not None
-    assert method.vectors.grad.abs().sum() > 0
+    assert method.loss.vectors.grad.abs().sum() > 0
     assert head.weight.grad.abs().sum() > 0

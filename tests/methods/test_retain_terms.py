@@ -4,7 +4,6 @@ import dataclasses
 
 import pytest
 import torch
-from torch.nn import functional as F
 
 from damnatio.methods import METHODS
 from damnatio.methods.base import ForgetBatch, Method, MethodSettings, RetainBatch, fine_tuning, method_settings
@@ -25,7 +24,7 @@ def term_of(recipe: Recipe, variant: str) -> str | None:
 
 
 def retained(batch: ForgetBatch) -> RetainBatch:
-    return RetainBatch(batch.raw, batch.unit, batch.frozen, torch.arange(len(batch.raw)) % 7)
+    return RetainBatch(batch.raw, batch.frozen, torch.arange(len(batch.raw)) % 7)
 
 
 def test_every_method_takes_either_term_but_for_those_with_their_own() -> None:
@@ -58,7 +57,7 @@ def test_distillation_uses_neither_labels_nor_head() -> None:
     batch = batch_of([4, 3])
     method, head = method_named("HD", batch, retain="distil")
     raw = batch.raw.clone().requires_grad_()
-    retain = RetainBatch(raw, F.normalize(raw, dim=1), batch.frozen, torch.full((7,), -1))
+    retain = RetainBatch(raw, batch.frozen, torch.full((7,), -1))
     method.retain_loss(retain, head).backward()  # type: ignore[no-untyped-call]
     assert raw.grad is not None
     assert head.weight.grad is None

@@ -22,7 +22,7 @@ def batch_of(sizes: Sequence[int], dim: int = 8, seed: int = 0, units: Tensor | 
     raw = torch.randn(count, dim, generator=generator, dtype=torch.float64) if units is None else units
     identities = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes))
     frozen = F.normalize(torch.randn(count, raw.shape[1], generator=generator, dtype=torch.float64), dim=1)
-    return ForgetBatch(raw, F.normalize(raw, dim=1), frozen, 100 + 7 * torch.arange(count), identities)
+    return ForgetBatch(raw, frozen, 100 + 7 * torch.arange(count), identities)
 
 
 def method_named(name: str, batch: ForgetBatch, **settings: Any) -> tuple[Method, Head]:

@@ -75,8 +75,8 @@ def test_method_counts_with_what_it_builds_on() -> None:
     assert {"damnatio.methods.gradient_ascent", "damnatio.methods.neggrad_plus", "damnatio.heads.cosface"} <= set(
         behind_ascent
     )
-    assert "damnatio.methods.frames" in METHODS.code("OF")
-    assert "damnatio.methods.frames" not in METHODS.code("HD")
+    assert "damnatio.frames" in METHODS.code("OF")
+    assert "damnatio.frames" not in METHODS.code("HD")
     assert not any(name.startswith("damnatio.recipe") for name in METHODS.code("OF"))
 
 

@@ -98,12 +98,12 @@ def _verify(options: argparse.Namespace) -> int:
     )
     checked = check(evidence)
     for line in lines_of(checked):
-        print(line)
+        say(line)
     if options.pages:
         from damnatio.erasure.proving.pages import write_pages
 
         for path in write_pages(options.record, options.pages):
-            print(f"Page: {path}")
+            say(f"Page: {path}")
     return 0 if checked.passed else 3
 
 

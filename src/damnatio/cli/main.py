@@ -12,7 +12,7 @@ from typing import Any
 from damnatio.cli import audit, cases, erase, listing, models, planning, runs, stages
 from damnatio.cli.showing import speaks
 from damnatio.cli.streams import harden
-from damnatio.support.errors import DamnatioError
+from damnatio.support.errors import DamnatioError, printable
 from damnatio.support.waiting import choose_waiting
 
 EPILOG = """\
@@ -123,5 +123,5 @@ def _act(top: argparse.ArgumentParser, options: argparse.Namespace) -> int:
 
 
 def _fail(sentence: str, code: int = 2) -> int:
-    print(f"damnatio: {sentence}", file=sys.stderr)
+    print(f"damnatio: {printable(sentence, lines=True)}", file=sys.stderr)
     return code

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from damnatio.support.errors import printable
+
 if TYPE_CHECKING:
     import argparse
 
@@ -22,7 +24,7 @@ def speaks() -> bool:
 
 def say(line: str) -> None:
     if speaks():
-        print(line, flush=True)
+        print(printable(line, lines=True), flush=True)
 
 
 def add_tables(verb: "argparse.ArgumentParser") -> None:

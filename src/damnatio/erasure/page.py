@@ -7,6 +7,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader
 
 from damnatio.erasure.record import Record
+from damnatio.erasure.wording import shown
 from damnatio.support.files import write_atomically
 
 FIRST = {
@@ -22,7 +23,7 @@ FIRST = {
 
 def write_page(record: Record, path: Path, report: Path | None) -> None:
     """Write the page. `report` is the folder of the report, if there is one."""
-    page = Environment(loader=PackageLoader("damnatio", "erasure"), autoescape=True)
+    page = Environment(loader=PackageLoader("damnatio", "erasure"), autoescape=True, finalize=shown)
     page.filters["percent"] = lambda share: "" if share is None else f"{100 * share:.1f} %"
     text = page.get_template("page.html").render(record=record, rows=_rows(record, report) if report else [])
     write_atomically(path, text)

@@ -1,7 +1,9 @@
 """How the pages of a case call things: stores, verdicts, ways of finding. And the templates of these pages."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+from damnatio.support.errors import printable
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -65,11 +67,16 @@ def megabytes(count: int) -> str:
     return f"{count / 1e6:,.1f} MB" if count else "none"
 
 
+def shown(value: Any) -> Any:
+    """What a page writes: texts from outside cannot steer it."""
+    return printable(value, lines=True) if type(value) is str else value
+
+
 def templates() -> "Environment":
     """The templates of pages, with these words as filters."""
     from jinja2 import Environment, PackageLoader
 
-    found = Environment(loader=PackageLoader("damnatio", "erasure"), autoescape=True)
+    found = Environment(loader=PackageLoader("damnatio", "erasure"), autoescape=True, finalize=shown)
     found.filters.update(
         mb=megabytes,
         how=HOW.get,

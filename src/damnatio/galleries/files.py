@@ -5,9 +5,11 @@ a note that names them, then each is renamed, then the note is removed. A proces
 everything as it was; after the note, whoever opens the store for writing renames the rest.
 """
 
+import errno
 import json
 import os
 import shutil
+import stat
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -194,6 +196,18 @@ def cleared(file: IO[bytes]) -> None:
     while left > 0:
         left -= file.write(bytes(min(left, ZEROS)))
     os.fsync(file.fileno())
+
+
+def wiped(path: Path | str, folder: int | None = None) -> None:
+    """Overwrite and remove a file of one's own, in an open folder. A link, a file with a second name and what is no
+    file stay as they are."""
+    handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+    with os.fdopen(handle, "r+b", buffering=0) as file:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+            raise OSError(errno.EPERM, "no file of one's own", str(path))
+        cleared(file)
+    os.unlink(path, dir_fd=folder)
 
 
 def _like(target: Path, file: BinaryIO) -> None:

@@ -167,8 +167,9 @@ class Folder(Store):
                     f"{self._tree.full(path)} {link.why}: its content would stay there. Decide about it, and plan "
                     "again. Nothing was deleted."
                 )
-            if not os.access(self._tree.full(path).parent, os.W_OK):
-                raise DamnatioError(f"{self._tree.full(path).parent} is read-only: allow writing to it.")
+            for written in (self._tree.full(path), self._tree.full(path).parent):
+                if not os.access(written, os.W_OK):
+                    raise DamnatioError(f"{written} is read-only, or cannot be changed (lsattr): allow writing to it.")
         need_alone(self._tree.full(path) for path in sorted(files))
         return there
 

@@ -97,21 +97,28 @@ class Head(nn.Module, ABC):
         *,
         margins: Margins | None = None,
         logit_scale: float | None = None,
+        reduction: str = "mean",
     ) -> Tensor:
-        """The mean loss over the class vectors and over vectors of the caller's own behind them. `more` has the
+        """The loss over the class vectors and over vectors of the caller's own behind them. `more` has the
         N x K cosines to these, and the target `classes` + k is the k-th of them. Margin and logit scale are the head's
-        unless the caller has others."""
+        unless the caller has others; `reduction` is torch's."""
         labels = torch.where(targets < self.classes, targets, -1)
         weight, places = self._taking_part(labels)
         own = len(weight)
         # each process finds the gradient by its own rows, and the whole gradient is their sum
         x = shared_out(embeddings) if self.shared else embeddings
-        cosines = _cosines(x, F.normalize(at_least_float32(weight)))
         if more is not None:
-            cosines = torch.cat([cosines, more], dim=1)
             places = torch.where(targets < self.classes, places, targets - self.classes + own)
-        margined = (margins or self.margins)(cosines, at_least_float32(x).norm(dim=1), places)
-        return cross_entropy((logit_scale or self.logit_scale) * margined, places, own, self.shared)
+        return margin_softmax(
+            x,
+            weight,
+            places,
+            more,
+            margins=margins or self.margins,
+            logit_scale=logit_scale or self.logit_scale,
+            shared=self.shared,
+            reduction=reduction,
+        )
 
     def _taking_part(self, labels: Tensor) -> tuple[Tensor, Tensor]:
         """The rows here that take part in this step, and the place of each label among them; -1 if it is not here."""
@@ -121,6 +128,26 @@ class Head(nn.Module, ABC):
             return self.weight, places
         rows = drawn(self.partial_fc, self._step, self.rows, places[here])
         return self.weight[rows], torch.where(here, torch.searchsorted(rows, places.clamp_min(0)), -1)
+
+
+def margin_softmax(
+    raw: Tensor,
+    weight: Tensor,
+    places: Tensor,
+    more: Tensor | None = None,
+    *,
+    margins: Margins | None = None,
+    logit_scale: float = 64.0,
+    shared: bool = False,
+    reduction: str = "none",
+) -> Tensor:
+    """-log softmax_j(s * margins(cos)_ij) at the column `places`_i, over the class vectors `weight` and behind them the
+    vectors to which `more` has the cosines. If the class vectors are `shared`, other processes hold the others."""
+    cosines = _cosines(raw, F.normalize(at_least_float32(weight)))
+    if more is not None:
+        cosines = torch.cat([cosines, more], dim=1)
+    margined = margins(cosines, at_least_float32(raw).norm(dim=1), places) if margins else cosines
+    return cross_entropy(logit_scale * margined, places, len(weight), shared, reduction)
 
 
 def _cosines(embeddings: Tensor, vectors: Tensor) -> Tensor:

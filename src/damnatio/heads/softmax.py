@@ -18,19 +18,19 @@ from damnatio.support import processes
 from damnatio.support.exchange import largest, total
 
 
-def cross_entropy(logits: Tensor, places: Tensor, own: int, shared: bool) -> Tensor:
-    """The mean loss. The first `own` columns are those of this process alone if `shared`; every process has the other
-    columns. `places` has the column of each image's target, -1 if another process has it."""
+def cross_entropy(logits: Tensor, places: Tensor, own: int, shared: bool, reduction: str = "mean") -> Tensor:
+    """The loss, reduced as torch's. The first `own` columns are those of this process alone if `shared`; every process
+    has the other columns. `places` has the column of each image's target, -1 if another process has it."""
     if not shared:
-        return F.cross_entropy(logits, places)
+        return F.cross_entropy(logits, places, reduction=reduction)
     logs, targets = _Spread.apply(logits[:, :own], torch.where(places < own, places, -1))  # type: ignore[no-untyped-call]
     if logits.shape[1] > own:
         others = logits[:, own:]
         logs = torch.logaddexp(logs, others.logsumexp(dim=1))
         found = others.gather(1, (places - own).clamp_min(0).unsqueeze(1)).squeeze(1)
         targets = targets + torch.where(places >= own, found, 0)
-    loss: Tensor = (logs - targets).mean()
-    return loss
+    losses: Tensor = logs - targets
+    return losses if reduction == "none" else losses.mean() if reduction == "mean" else losses.sum()
 
 
 class _Spread(torch.autograd.Function):

@@ -3,12 +3,13 @@ the training and before each epoch. The training loop does the rest:
 
     L(f) = lambda_r L_retain(f) + lambda_f L_forget(f)            (the paper's composite objective, III-C)
 
-A method is a torch module. Its parameters (class vectors of its own, for example) are optimised beside the backbone and
-the head. Its buffers (targets, centroids) are fixed: `__init__` allocates them at their final shape, and `prepare` or
-`begin_epoch` fills them. Checkpoints hold both, so that a resumed run continues with the same values.
+A method is a torch module, and so is its loss. The parameters of the loss (class vectors of its own, for example) are
+optimised beside the backbone and the head. Its buffers (targets, centroids) are fixed: `make_loss` allocates them at
+their final shape, and `prepare` or `begin_epoch` fills them. Checkpoints hold both, so that a resumed run continues
+with the same values.
 """
 
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,8 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from damnatio.heads.base import Head
+from damnatio.losses import Distillation, ForgetLoss
+from damnatio.losses.base import unit
 from damnatio.recipe.schema import BatchNorm, Count, ForgetSettings, Images, Optimiser, Recipe, RetainTerm, Section
 from damnatio.recipe.sentences import validated
 from damnatio.support.errors import DamnatioError
@@ -85,12 +88,16 @@ class ForgetSet:
 
 @dataclass(frozen=True)
 class Embedded:
-    """A batch under the model in training: `unit` is f(x), `raw` is f(x) before normalisation."""
+    """A batch under the model in training: `raw` is f(x) before normalisation."""
 
     raw: Tensor
-    unit: Tensor
     frozen: Tensor | None
-    """f*(x), if the method or its retain term needs it"""
+    """f*(x) before normalisation, if the method or its retain term needs it"""
+
+    @property
+    def unit(self) -> Tensor:
+        """f(x)."""
+        return unit(self.raw)
 
 
 @dataclass(frozen=True)
@@ -113,7 +120,7 @@ class Context:
     head: Head
     seed: int
     embed: Callable[[], Tensor]
-    """computes f(x) of every forget-train image under the present model, in the order of `forget.images`"""
+    """computes f(x) of every forget-train image under the present model, raw, in the order of `forget.images`"""
     embed_frozen: Callable[[], Tensor]
     """computes the same under f*"""
     folder: Path | None = None
@@ -121,8 +128,9 @@ class Context:
 
 
 class Method(nn.Module, ABC):
-    """One way to forget by fine-tuning. `title` is its full name. `frozen_model` asks for f*(x) in every batch. `pairs`
-    says that the method works on pairs of images, so that it can do nothing with an identity of a single image."""
+    """One way to forget by fine-tuning: a loss of `damnatio.losses` with the settings of a recipe. `title` is its full
+    name. `frozen_model` asks for f*(x) in every batch. `pairs` says that the method works on pairs of images, so that
+    it can do nothing with an identity of a single image."""
 
     Settings: ClassVar[type[MethodSettings]]
     title: ClassVar[str]
@@ -135,17 +143,28 @@ class Method(nn.Module, ABC):
     pairs: ClassVar[bool] = False
     behind: ClassVar[bool] = False
     """whether it is a map behind a network that stays as it is: cut it off, and everybody is back"""
+    loss: ForgetLoss | None
 
     def __init__(self, settings: Any, forget: ForgetSet, head: Head) -> None:
         super().__init__()
         self.settings = settings
         self.forget = forget
+        dim: int = head.weight.shape[1]
+        self.loss = self.make_loss(settings, forget, dim)
+
+    def make_loss(self, settings: Any, forget: ForgetSet, dim: int) -> ForgetLoss | None:
+        """The loss, with its tensors at their final shape; None for a method that overrides `forget_loss`."""
+        return None
 
     def prepare(self, context: Context) -> None:
         """Called once, before the first step."""
 
     def begin_epoch(self, epoch: int, context: Context) -> None:
         """Called before the first step of each epoch."""
+        if self.loss is not None and self.loss.updates and epoch % self.loss.updates == 0:
+            found = context.embed()
+            identities = torch.from_numpy(self.forget.identities).to(found.device)
+            self.loss.update(found, identities, context.seed + epoch)
 
     @property
     def distils(self) -> bool:
@@ -161,7 +180,8 @@ class Method(nn.Module, ABC):
         A method that overrides this has a retain term of its own, and the setting `retain` does not apply to it."""
         if self.distils:
             assert batch.frozen is not None
-            return (1 - (batch.unit * batch.frozen).sum(dim=1)).mean()
+            kept: Tensor = Distillation()(batch.raw, batch.frozen)
+            return kept
         return self.classification_loss(batch, head)
 
     def classification_loss(self, batch: RetainBatch, head: Head) -> Tensor:
@@ -169,9 +189,13 @@ class Method(nn.Module, ABC):
         loss: Tensor = head(batch.raw, batch.labels)
         return loss
 
-    @abstractmethod
     def forget_loss(self, batch: ForgetBatch, head: Head) -> Tensor:
-        """The term that makes the chosen identities unlinkable."""
+        """The term that makes the chosen identities unlinkable: the loss, unless a method overrides this."""
+        if self.loss is None:
+            raise NotImplementedError(f"{type(self).__name__} has neither a loss nor a forget_loss of its own")
+        images = self.forget.places(batch.images) if "images" in self.loss.needs else None
+        found: Tensor = self.loss(batch.raw, batch.identities, images, before=batch.frozen, head=head)
+        return found
 
 
 def fine_tuning(name: str) -> type[Method]:

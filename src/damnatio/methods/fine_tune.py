@@ -8,7 +8,7 @@ from damnatio.methods.base import ForgetBatch, Method, MethodSettings
 
 
 @METHODS.register("FT")
-class FineTune(Method):
+class FT(Method):
     """L = L_retain: fine-tuning without a forget term. The difference between another method and this one is the effect
     of its forget term."""
 

@@ -3,14 +3,14 @@
 from pydantic import Field
 
 from damnatio.methods import METHODS
-from damnatio.methods.neggrad_plus import NegGradPlus
+from damnatio.methods.neggrad_plus import NGPlus
 
 
 @METHODS.register("GA")
-class GradientAscent(NegGradPlus):
+class GA(NGPlus):
     """L = -CE(forget): NegGrad+ without its retain term. Papers on unlearning call it gradient ascent."""
 
-    class Settings(NegGradPlus.Settings):
+    class Settings(NGPlus.Settings):
         lambda_retain: float = Field(0.0, ge=0)
         lambda_forget: float = Field(1.0, ge=0)
 

@@ -1,4 +1,4 @@
-"""OF: give each forget image a target direction, far from everybody and from the other targets, and align it there."""
+"""OF in a recipe: `losses.OrthonormalFrame`, and its targets."""
 
 from typing import Any, Literal
 
@@ -6,23 +6,18 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
+from damnatio import losses
+from damnatio.frames import Closed, greedy
 from damnatio.heads.base import Head
 from damnatio.methods import METHODS
-from damnatio.methods.base import Context, ForgetBatch, ForgetSet, Method, MethodSettings
-from damnatio.methods.frames import ClosedFrame, greedy_frame
+from damnatio.methods.base import Context, ForgetSet, Method, MethodSettings
 from damnatio.support.errors import DamnatioError
 
 
 @METHODS.register("OF")
-class OrthonormalFrame(Method):
-    """Orthonormal frame (the paper, III-C):
-
-        L = w/N sum_i (1 - <f(x_i), U_i>)
-
-    U_i are unit targets, one per image, fixed before training. `greedy` is the paper's furthest-point sampling against
-    the retain class vectors; `closed` computes a target from the image's place in the forget set and the seed, and
-    stores nothing.
-    """
+class OF(Method):
+    """See `damnatio.losses.OrthonormalFrame`. `greedy` is the paper's furthest-point sampling against the retain class
+    vectors; `closed` computes a target from the image's place in the forget set and the seed, and stores nothing."""
 
     class Settings(MethodSettings):
         lr: float = Field(5e-3, gt=0)  # IV-B
@@ -33,7 +28,7 @@ class OrthonormalFrame(Method):
         )
 
         @model_validator(mode="after")
-        def _one_frame(self) -> "OrthonormalFrame.Settings":
+        def _one_frame(self) -> "OF.Settings":
             if self.frame == "closed" and "candidates" in self.model_fields_set:
                 raise ValueError("'candidates' belongs to the greedy frame; the closed form has no candidates")
             return self
@@ -41,37 +36,38 @@ class OrthonormalFrame(Method):
     title = "Orthonormal frame"
     reference = "the paper, III-C"
     kind = "proposed"
-    targets: Tensor
     seed: Tensor
+    loss: losses.OrthonormalFrame
 
     def __init__(self, settings: Any, forget: ForgetSet, head: Head) -> None:
         super().__init__(settings, forget, head)
-        dim, greedy = head.weight.shape[1], settings.frame == "greedy"
-        self.register_buffer("targets", torch.zeros(len(forget) if greedy else 0, dim))
         self.register_buffer("seed", torch.zeros((), dtype=torch.long))
-        self._closed: ClosedFrame | None = None
-        if not greedy and len(forget) > len(ClosedFrame(dim, 0)):
+        self._closed: Closed | None = None
+
+    def make_loss(self, settings: Any, forget: ForgetSet, dim: int) -> losses.OrthonormalFrame:
+        if settings.frame == "greedy":
+            return losses.OrthonormalFrame(torch.zeros(len(forget), dim), settings.weight)
+        self._dim = dim
+        try:
+            most = len(Closed(dim))
+        except DamnatioError as error:
+            raise DamnatioError(f"OF: {error} Set frame: greedy.") from None
+        if len(forget) > most:
             raise DamnatioError(
                 f"OF: {len(forget):,} forget images need one target each, and the closed-form frame has "
-                f"{len(ClosedFrame(dim, 0)):,} at dimension {dim}: set frame: greedy or a larger model.dim."
+                f"{most:,} at dimension {dim}: set frame: greedy or a larger model.dim."
             )
+        return losses.OrthonormalFrame(self._closed_targets, settings.weight)
 
     def prepare(self, context: Context) -> None:
         self.seed.fill_(context.seed)
-        if self.settings.frame == "greedy":
+        if self.loss.targets is not None:
             retain = context.head.class_vectors().detach()
-            count, candidates = len(self.targets), self.settings.candidates
-            self.targets.copy_(greedy_frame(count, retain, candidates, context.seed, context.folder))
+            count, candidates = len(self.loss.targets), self.settings.candidates
+            targets = greedy(count, retain, candidates=candidates, seed=context.seed, folder=context.folder)
+            self.loss.targets.copy_(targets)
 
-    def targets_of(self, images: Tensor) -> Tensor:
-        """The target of each image, found by the image id."""
-        places = self.forget.places(images)
-        if self.settings.frame == "greedy":
-            return self.targets[places]
+    def _closed_targets(self, places: Tensor) -> Tensor:
         if self._closed is None:
-            self._closed = ClosedFrame(self.targets.shape[1], int(self.seed))
+            self._closed = Closed(self._dim, int(self.seed))
         return self._closed(places)
-
-    def forget_loss(self, batch: ForgetBatch, head: Head) -> Tensor:
-        weight: float = self.settings.weight
-        return weight * (1 - (batch.unit * self.targets_of(batch.images)).sum(dim=1)).mean()

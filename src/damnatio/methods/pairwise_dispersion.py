@@ -1,23 +1,17 @@
-"""PD: push the images of each forget identity apart, pair by pair."""
+"""PD in a recipe: `losses.PairwiseDispersion`."""
 
-import torch
+from typing import Any
+
 from pydantic import Field
-from torch import Tensor
 
-from damnatio.heads.base import Head
+from damnatio import losses
 from damnatio.methods import METHODS
-from damnatio.methods.base import ForgetBatch, Method, MethodSettings
+from damnatio.methods.base import ForgetSet, Method, MethodSettings
 
 
 @METHODS.register("PD")
-class PairwiseDispersion(Method):
-    """Pairwise dispersion (Zakharov, arXiv 2512.13317; eq. PD of the paper):
-
-        L = 1/|P_F| sum_{(a,b) in P_F} max(0, m + f(x_a)^T f(x_b))
-
-    over the pairs of images of one identity in the batch, which are of distinct capture instances. The head is not
-    used.
-    """
+class PD(Method):
+    """See `damnatio.losses.PairwiseDispersion`."""
 
     class Settings(MethodSettings):
         lambda_forget: float = Field(10.0, ge=0)  # IV-B: lambda_f = 10 lambda_r
@@ -28,8 +22,5 @@ class PairwiseDispersion(Method):
     kind = "prior"
     pairs = True
 
-    def forget_loss(self, batch: ForgetBatch, head: Head) -> Tensor:
-        pairs = (batch.identities[:, None] == batch.identities[None, :]).triu(diagonal=1)
-        cosines = (batch.unit @ batch.unit.T)[pairs]
-        margin: float = self.settings.margin
-        return torch.clamp_min(margin + cosines, 0).mean()
+    def make_loss(self, settings: Any, forget: ForgetSet, dim: int) -> losses.PairwiseDispersion:
+        return losses.PairwiseDispersion(settings.margin)

@@ -86,6 +86,27 @@ def operating_points(nonmated: Scores, targets: Sequence[float]) -> tuple[Scores
     return thresholds, acceptance_curve(ascending, thresholds)
 
 
+def tmr_at_fmr(mated: Scores, nonmated: Scores, target: float) -> tuple[float, float]:
+    """(rate, threshold): the share of mated scores accepted at the threshold of a target false-match rate.
+
+    >>> tmr_at_fmr(np.array([0.2, 0.8, 0.9]), np.array([0.1, 0.3, 0.5, 0.7]), 0.25)
+    (0.6666666666666666, 0.7)
+    """
+    threshold = threshold_at(nonmated, target)
+    return acceptance_rate(mated, threshold), threshold
+
+
+def roc(mated: Scores, nonmated: Scores) -> tuple[Scores, Scores, Scores]:
+    """(FMR, TMR, thresholds) at every score that occurs, the highest first, after a threshold that accepts nobody: the
+    order of scikit-learn's `roc_curve` with `drop_intermediate=False`.
+
+    >>> roc(np.array([0.9]), np.array([0.1]))
+    (array([0., 0., 1.]), array([0., 1., 1.]), array([inf, 0.9, 0.1]))
+    """
+    thresholds = np.append(np.inf, np.unique(np.concatenate([mated, nonmated]))[::-1])
+    return acceptance_curve(nonmated, thresholds), acceptance_curve(mated, thresholds), thresholds
+
+
 def mean_of_people(accepted: NDArray[np.bool_], codes: NDArray[np.int64]) -> float:
     """The mean over people of each one's share of accepted scores: everybody counts once, however many scores they
     have."""

@@ -53,32 +53,34 @@ class Pixels:
 
 
 def embed_inputs(
-    backbone: nn.Module, inputs: Inputs, *, dim: int, rows: Rows, batch: int, title: str = ""
+    backbone: nn.Module, inputs: Inputs, *, dim: int, rows: Rows, batch: int, title: str = "", raw: bool = False
 ) -> NDArray[np.float32]:
-    """f(x) of the inputs at these rows, N x dim unit vectors. The network stays in the mode that it was in."""
+    """f(x) of the inputs at these rows, N x dim unit vectors unless they are wanted `raw`. The network stays in the
+    mode that it was in."""
     device = next(backbone.parameters()).device
     training = backbone.training
     backbone.eval()
-    units = np.empty((len(rows), dim), dtype=np.float32)
+    found = np.empty((len(rows), dim), dtype=np.float32)
     blocks = [rows[start : start + batch] for start in range(0, len(rows), batch)]
     with torch.inference_mode(), progress(title, len(rows) if title else 0, "images") as advance:
         for number, entries in enumerate(_read_ahead(inputs, blocks, device)):
-            raw = backbone(inputs.prepare(entries, device)).float()
-            units[number * batch : number * batch + len(entries)] = F.normalize(raw, dim=1).cpu().numpy()
+            some = backbone(inputs.prepare(entries, device)).float()
+            some = some if raw else F.normalize(some, dim=1)
+            found[number * batch : number * batch + len(entries)] = some.cpu().numpy()
             advance(len(entries))
     backbone.train(training)
-    return units
+    return found
 
 
 def embed_together(
-    backbone: nn.Module, inputs: Inputs, *, dim: int, rows: Rows, batch: int, title: str = ""
+    backbone: nn.Module, inputs: Inputs, *, dim: int, rows: Rows, batch: int, title: str = "", raw: bool = False
 ) -> NDArray[np.float32]:
     """The same by all processes, each a share of the batches; all have all vectors in the end. One process makes the
     same batches of the rows, so that it finds the same vectors to the last bit."""
     share = processes.share_of(-(-len(rows) // batch))
     mine = rows[share.start * batch : share.stop * batch]
     found: NDArray[np.float32] = processes.joined(
-        embed_inputs(backbone, inputs, dim=dim, rows=mine, batch=batch, title=title)
+        embed_inputs(backbone, inputs, dim=dim, rows=mine, batch=batch, title=title, raw=raw)
     ).astype(np.float32, copy=False)
     return found
 

@@ -77,9 +77,8 @@ def paths_of(name: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     seen: list[Tensor] = []
     for epoch in range(STEPS):  # a batch holds all images, so a step is an epoch
         method.begin_epoch(epoch, context)
-        units = F.normalize(points, dim=1)
-        seen.append(units.detach().clone())
-        batch = ForgetBatch(points, units, begun, torch.arange(IMAGES), torch.zeros(IMAGES, dtype=torch.long))
+        seen.append(F.normalize(points.detach(), dim=1))
+        batch = ForgetBatch(points, begun, torch.arange(IMAGES), torch.zeros(IMAGES, dtype=torch.long))
         loss = method.forget_loss(batch, head)
         optimiser.zero_grad()
         if loss.requires_grad:

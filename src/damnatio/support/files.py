@@ -35,6 +35,8 @@ YOUNG = 50_000_000
 
 _UMASK = os.umask(0)
 os.umask(_UMASK)
+_MODES = [0o666 & ~_UMASK]
+"""of files that are written; the last one counts"""
 _DIGESTS: dict[tuple[int, int, int, int], str] = {}
 """hashes of this process, by device, node, size and time of the file"""
 
@@ -72,12 +74,24 @@ def atomic_file(path: Path) -> Iterator[Path]:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         yield temporary
-        temporary.chmod(0o666 & ~_UMASK)  # some writers make files that only their owner can read
+        temporary.chmod(_MODES[-1])  # some writers make files that only their owner can read
         with temporary.open("rb") as file:
             os.fsync(file.fileno())
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def private() -> Iterator[None]:
+    """Files that are made meanwhile can be read by their owner alone, and folders entered, whatever the umask."""
+    before = os.umask(0o077)
+    _MODES.append(0o600)
+    try:
+        yield
+    finally:
+        _MODES.pop()
+        os.umask(before)
 
 
 # --- hashing ---------------------------------------------------------------------------------------------------------

@@ -25,7 +25,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn import functional as F
 from torch.utils.data import DataLoader
 
 from damnatio.heads.base import Head
@@ -287,22 +286,20 @@ class _Loop:
         raw = gathered(own, places, len(batch))
         if forgetting is None:
             return job.head(raw, labels), {}
-        method, unit, frozen = forgetting.method, F.normalize(raw, dim=1), None
+        method, frozen = forgetting.method, None
         if method.frozen_model or method.distils:
             count = len(batch) if method.frozen_model else retained
             seen = x[: int((batch.places < count).sum())]
             assert self.original is not None
-            known = F.normalize(self.original.without_gradient(seen, self._pieces(batch)), dim=1)
+            known = self.original.without_gradient(seen, self._pieces(batch))
             frozen = gathered(known, places[: len(seen)], count)
         retain = RetainBatch(
             raw=raw[:retained],
-            unit=unit[:retained],
             frozen=None if frozen is None else frozen[:retained],
             labels=labels,
         )
         forget = ForgetBatch(
             raw=raw[retained:],
-            unit=unit[retained:],
             frozen=None if frozen is None or not method.frozen_model else frozen[retained:],
             images=batch.forget_rows.to(self.device),
             identities=batch.forget_identities.to(self.device),
@@ -327,8 +324,8 @@ class _Loop:
         def embedder(network: nn.Module) -> Callable[[], Tensor]:
             def run() -> Tensor:
                 rows = forgetting.images.images
-                units = embed_together(network, self.job.inputs, dim=self.job.card.dim, rows=rows, batch=512)
-                return torch.from_numpy(units).to(self.device)
+                found = embed_together(network, self.job.inputs, dim=self.job.card.dim, rows=rows, batch=512, raw=True)
+                return torch.from_numpy(found).to(self.device)
 
             return run
 

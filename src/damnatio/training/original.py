@@ -9,7 +9,7 @@ from torch import nn
 
 from damnatio.faces.base import Faces
 from damnatio.heads.base import Head
-from damnatio.methods.centroid_push import mean_directions
+from damnatio.losses.base import directions
 from damnatio.models.card import Card
 from damnatio.models.importing import import_model, weights_file
 from damnatio.models.inputs import Pixels, embed_inputs
@@ -67,7 +67,7 @@ def write_imported(
     folder: Path,
 ) -> None:
     """Write an imported network as f*. `units` are its embeddings of the retain images, and `labels` their classes."""
-    means = mean_directions(torch.from_numpy(units), torch.from_numpy(labels), int(labels.max()) + 1)
+    means = directions(torch.from_numpy(units), torch.from_numpy(labels), int(labels.max()) + 1)
     save_model(backbone, _head(settings, means), card, folder)
 
 

@@ -8,13 +8,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from damnatio.data import IdentityBalanced
 from damnatio.methods.base import ForgetSet
 from damnatio.models.inputs import Inputs, Rows
 from damnatio.support import processes
 from damnatio.support.errors import DamnatioError
-from damnatio.support.tables import groups_of
 
-_ORDER, _FORGET, _FLIP = 4, 5, 6  # different streams of random numbers from one seed
+_ORDER, _FLIP = 4, 6  # different streams of random numbers from one seed
 
 
 class RetainSampler:
@@ -40,23 +40,15 @@ class RetainSampler:
 
 
 class ForgetSampler:
-    """An identity-balanced batch: the given number of identities, and the given number of distinct images of each. An
-    identity with a single image has no pair to forget and is never drawn; an identity with too few images gives all."""
+    """The batches of `IdentityBalanced`, as rows of the table of faces."""
 
     def __init__(self, forget: ForgetSet, identities: int, images: int, seed: int) -> None:
-        self._groups = [group for group in groups_of(forget.identities) if len(group) > 1]
-        if not self._groups:
-            raise DamnatioError(
-                "No forget identity has two forget-train images of different capture instances: there is no pair to "
-                "forget. Add images of the people to forget."
-            )
-        self._forget, self._identities, self._images, self._seed = forget, identities, images, seed
+        self._forget = forget
+        self._drawn = IdentityBalanced(forget.identities, people=identities, images=images, seed=seed)
 
     def __call__(self, step: int) -> tuple[Rows, NDArray[np.int64]]:
         """The rows and the identity codes of a step."""
-        rng = np.random.default_rng([self._seed, _FORGET, step])
-        drawn = rng.choice(len(self._groups), min(self._identities, len(self._groups)), replace=False)
-        places = np.concatenate([rng.permutation(self._groups[i])[: self._images] for i in drawn])
+        places = self._drawn.batch(step)
         return self._forget.images[places], self._forget.identities[places]
 
 

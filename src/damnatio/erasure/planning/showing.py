@@ -5,6 +5,7 @@ from pathlib import Path
 
 from damnatio.erasure.planning.plan import JSON, EnrolledAgain, Plan, PlannedItem, Share, Standing
 from damnatio.erasure.wording import FLAGS, HOW, megabytes, templates, unreached_by
+from damnatio.support.errors import printable
 from damnatio.support.files import write_atomically
 
 LISTED = 40
@@ -79,8 +80,9 @@ def indented(command: str) -> str:
 
 def _table(items: Sequence[PlannedItem]) -> list[str]:
     return [
-        f"{one.number:>4}  {one.standing:<9}  {one.item.kind:<10}  {_found(one)}  {one.item.place}/{one.item.id}"
-        f"{f'  as {one.item.name}' if one.item.name else ''}{_like(one)}{_remarks(one)}"
+        f"{one.number:>4}  {one.standing:<9}  {one.item.kind:<10}  {_found(one)}  "
+        f"{printable(f'{one.item.place}/{one.item.id}')}"
+        f"{f'  as {printable(one.item.name)}' if one.item.name else ''}{printable(_like(one))}{_remarks(one)}"
         for one in items
     ]
 

@@ -81,8 +81,7 @@ class Wanted:
 
 def wanted(request: Request, record: Record, gating: Gating) -> Wanted:
     """The people, from the same photographs as the alteration; images that seem to show somebody else are left out."""
-    own = [override for override in request.overrides if override.startswith(("model.", "plugins="))]
-    model, card = import_model(model_settings(request.model, own))
+    model, card = import_model(model_settings(request.model, own_settings(request)))
     embedder = Embedder.of(ungated(model)[0], card)
     assert request.people is not None
     assert request.case is not None
@@ -95,10 +94,17 @@ def wanted(request: Request, record: Record, gating: Gating) -> Wanted:
     return Wanted(people, faces, names, level, templates, embedder, Looked(embedder))
 
 
+def own_settings(request: Request) -> list[str]:
+    """The settings with which the model is read."""
+    return [override for override in request.overrides if override.startswith(("model.", "plugins="))]
+
+
 def need_no_name(case: str, names: list[str]) -> None:
     """Refuse a case that is called after the person: the record holds the case, and no name."""
     if holds_name(case, names):
-        raise DamnatioError(f"--case {case} holds a name of the person: take the number of your register instead.")
+        raise DamnatioError(
+            f"--case {case} holds a name of the person, or a part of one: take the number of your register instead."
+        )
 
 
 def photographs_of(wanted: Wanted, embedder: Embedder, person: Person) -> Units:

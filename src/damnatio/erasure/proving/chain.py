@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from damnatio.galleries.items import Frozen
 from damnatio.support.errors import DamnatioError
+from damnatio.support.files import need_regular, private
 
 
 class Link(Frozen):
@@ -29,6 +30,7 @@ def chain_of(key: Path) -> Path:
 
 def read_chain(path: Path) -> list[Link]:
     """The links of a chain, in order. A last line without an end was being written when the machine stopped."""
+    need_regular(path, "The chain")
     if not path.exists():
         return []
     lines = path.read_bytes().split(b"\n")[:-1]
@@ -44,8 +46,17 @@ def read_chain(path: Path) -> list[Link]:
 @contextmanager
 def holding(path: Path) -> Iterator[list[Link]]:
     """The links, while no other process adds one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a+") as file:
+    need_regular(path, "The chain")
+    try:
+        with private():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            opened = path.open("a+")
+    except OSError as error:
+        raise DamnatioError(
+            f"The chain {path}, to which each record is added, cannot be written ({error.strerror}): allow that, or "
+            "name another key."
+        ) from error
+    with opened as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         links = read_chain(path)
         whole = sum(len(_line(link).encode()) for link in links)

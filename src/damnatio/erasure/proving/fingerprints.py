@@ -29,7 +29,7 @@ from damnatio.galleries.scanning.fragments import fragments_of
 from damnatio.galleries.scanning.matching import Matcher, Seen
 from damnatio.galleries.scanning.needles import Needles
 from damnatio.support.errors import DamnatioError
-from damnatio.support.files import write_atomically
+from damnatio.support.files import private, write_atomically
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
@@ -57,12 +57,16 @@ class Fingerprints:
             raise DamnatioError(f"These fingerprints could be used until {self.until}: destroy them.")
 
 
+@private()
 def write_fingerprints(
     folder: Path, case: str, until: str, needles: Mapping[int, Needles], holder: "X25519PublicKey"
 ) -> Path:
     """Seal the fingerprints of what was deleted from each store for their holder."""
     key = secrets.token_bytes(32)
-    prints = {number: prints_of(pieces_of(some), key) for number, some in needles.items()}
+    prints = {
+        number: prints_of([one for one in pieces_of(some) if one not in some.shared], key)
+        for number, some in needles.items()
+    }
     head = {"format": FORMAT, "case": case, "until": until, "key": key.hex()}
     head |= {"stores": {str(number): len(rows) for number, rows in prints.items()}}
     content = json.dumps(head).encode() + b"\n" + b"".join(rows.tobytes() for rows in prints.values())

@@ -8,7 +8,7 @@ from pathlib import Path
 from damnatio.erasure.planning.plan import Share
 from damnatio.erasure.proving.statement import ErasedItem, read_record
 from damnatio.erasure.wording import templates, unreached_by
-from damnatio.support.files import atomic_file, write_atomically
+from damnatio.support.files import atomic_file, private, write_atomically
 
 PAGES = ("officer", "auditor")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -21,6 +21,7 @@ def is_missing(folder: Path) -> bool:
     return not all((folder / f"{name}.{kind}").exists() for name in PAGES for kind in kinds)
 
 
+@private()
 def write_pages(record: Path, folder: Path) -> list[Path]:
     """officer.html and auditor.html, from nothing but the record; and their PDFs if a browser is installed. Without
     one, print the pages from any browser."""

@@ -12,7 +12,7 @@ from damnatio.erasure.proving.items import item_key
 from damnatio.erasure.proving.keys import fingerprint, public_pem
 from damnatio.erasure.proving.statement import Signer, Statement, read_record
 from damnatio.erasure.purging.journal import Journal
-from damnatio.support.files import write_atomically
+from damnatio.support.files import private, write_atomically
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 RECORD = "record.json"
 
 
+@private()
 def sign_record(plan: Plan, journal: Journal, plan_file: Path, key: "Ed25519PrivateKey", key_file: Path) -> Statement:
     """Write record.json beside the plan, and its link into the chain. A call that was killed in between is completed by
     the next one: the record is read again, and only the link is added. If another record took its place in the chain

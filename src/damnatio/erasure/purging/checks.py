@@ -1,12 +1,20 @@
 """What is checked before anything is deleted: that no store drifted, and that the disks are large enough."""
 
 import os
+import re
 import shutil
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 
 from damnatio.erasure.planning.plan import Plan, PlannedStore
 from damnatio.erasure.planning.room import room_for_delete
+from damnatio.erasure.proving.chain import chain_of, holding
+from damnatio.erasure.proving.fingerprints import NAME as FINGERPRINTS
+from damnatio.erasure.proving.items import KEY, item_key, read_item_key
+from damnatio.erasure.proving.pages import PAGES
+from damnatio.erasure.proving.signing import RECORD
+from damnatio.erasure.purging import journal
 from damnatio.galleries.address import HIDDEN, Address, parse
 from damnatio.galleries.base import Store
 from damnatio.galleries.items import Census
@@ -33,6 +41,36 @@ def addresses(stores: Sequence[tuple[str, str]], given: Sequence[str]) -> list[A
         else:
             found.append(parse(one))
     return found
+
+
+def need_own(folder: Path, own: re.Pattern[str]) -> None:
+    """Refuse a folder of the purge that is a link, or holds what is not the purge's: it is overwritten in the end."""
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        raise DamnatioError(f"{folder} is no folder of the purge, but a link or a file: move it away.")
+    for path in sorted(folder.iterdir()) if folder.is_dir() else []:
+        if not own.fullmatch(path.name) or not stat.S_ISREG(path.lstat().st_mode) or path.lstat().st_nlink > 1:
+            raise DamnatioError(
+                f"{path} is no file of the purge, or has another name elsewhere; the purge overwrites its own files in "
+                "the end: move it away."
+            )
+
+
+def need_signable(plan: Plan, folder: Path, key: Path) -> None:
+    """Refuse what would stop the signature after everything was deleted: the clock, the chain, the key of the record,
+    and files that may not be replaced."""
+    if journal.now() < plan.made:
+        raise DamnatioError(
+            f"The plan was made at {plan.made}, and the clock of this machine says {journal.now()}: set it."
+        )
+    for name in (RECORD, *(f"{page}.html" for page in PAGES), FINGERPRINTS, KEY):
+        path = folder / name
+        if os.path.lexists(path) and not (stat.S_ISREG(path.lstat().st_mode) and os.access(path, os.W_OK)):
+            raise DamnatioError(f"{path} cannot be replaced: allow writing to it, or move it away.")
+    if (folder / KEY).exists():
+        read_item_key(folder)
+    with holding(chain_of(key)):
+        pass
+    item_key(folder)
 
 
 def need_same_model(plan: Plan, folder: Path) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from damnatio.galleries.base import Store
 from damnatio.galleries.items import Key, Vectors
 from damnatio.galleries.searching import SearchesCompared, compared, searches_without
-from damnatio.support.files import write_atomically
+from damnatio.support.files import private, write_atomically
 
 SEARCHES = 1_000
 
@@ -18,8 +18,8 @@ def keep_searches(store: Store, rows: Mapping[Key, Vectors], keys: Sequence[Key]
     """Search with the vectors of rows that stay, and keep which rows were found. Returns how many searches."""
     used = {key: vector for key, vector in rows.items() if _searchable(store, key)}
     found = _searched(store, used, keys)
-    write_atomically(path, json.dumps([[list(key), [list(hit) for hit in found[key]]] for key in used]))
-    path.chmod(0o600)
+    with private():
+        write_atomically(path, json.dumps([[list(key), [list(hit) for hit in found[key]]] for key in used]))
     return len(used)
 
 

@@ -4,16 +4,19 @@ baseline   counts, hashes and searches of everybody else; what to look for; the 
 delete     one transaction
 steps      what the store needs until no byte is left: compaction, rolled logs
 after      the same counts, hashes and searches again, and the scan of all files
+again      when all stores are purged: a new search for the person, under the model before
 
 and in the end the record is signed. The journal says what is done. What a killed purge needs to go on lies in
 OUT/purge: it is personal data, and is removed when the record is signed.
 """
 
+import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,26 +24,28 @@ from typing import TYPE_CHECKING, Any
 from damnatio.erasure.planning.choosing import Decisions, decide
 from damnatio.erasure.planning.plan import Plan, PlannedStore, read_plan
 from damnatio.erasure.planning.showing import indented
-from damnatio.erasure.planning.templates import remove_templates
+from damnatio.erasure.planning.templates import Templates, remove_templates
+from damnatio.erasure.proving.building import hidden_names
 from damnatio.erasure.proving.keys import public_holder_key, signing_key, usual_place
 from damnatio.erasure.proving.pages import is_missing, write_pages
 from damnatio.erasure.proving.signing import RECORD, sign_record
 from damnatio.erasure.proving.statement import PLAN, read_record
 from damnatio.erasure.purging import checks
+from damnatio.erasure.purging.again import has_pictures, looking, search_again
 from damnatio.erasure.purging.journal import DELETING, NAME, Journal
 from damnatio.erasure.purging.neighbours import SEARCHES, compare_searches, keep_searches, kept_searches
 from damnatio.galleries.base import Store
 from damnatio.galleries.census import Counted
-from damnatio.galleries.files import cleared
+from damnatio.galleries.files import wiped
 from damnatio.galleries.items import Census, Key, Vectors
 from damnatio.galleries.opening import open_store
 from damnatio.galleries.picking import Picked, Sampled
 from damnatio.galleries.scanning.needles import Needles
-from damnatio.galleries.scanning.scan import CONTROLS, needles_of, scan_store
+from damnatio.galleries.scanning.scan import CONTROLS, held, needles_of, scan_store
 from damnatio.galleries.scanning.verdicts import Scan, Verdict
 from damnatio.galleries.walking import walk
 from damnatio.support.errors import DamnatioError
-from damnatio.support.files import digest_of
+from damnatio.support.files import digest_of, private
 from damnatio.support.locks import Lock
 
 if TYPE_CHECKING:
@@ -48,6 +53,10 @@ if TYPE_CHECKING:
 
 Say = Callable[[str], None]
 WORK = "purge"
+OWN = re.compile(r"\.?(needles-\d+\.npz|searches-\d+\.json)(\.\d+\.tmp)?")
+"""files that a purge keeps there"""
+SHOWN = 5
+"""rows that still show the person, of which the terminal names the places"""
 
 
 @dataclass(frozen=True)
@@ -94,10 +103,14 @@ class _Purge:
 
     def forget(self) -> None:
         """Remove what was only kept to go on: personal data, so it is overwritten first."""
-        for path in self.work.glob("*"):
-            with path.open("r+b", buffering=0) as file:
-                cleared(file)
-        shutil.rmtree(self.work, ignore_errors=True)
+        with suppress(FileNotFoundError):
+            handle = os.open(self.work, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                for name in filter(OWN.fullmatch, os.listdir(handle)):
+                    wiped(name, handle)
+            finally:
+                os.close(handle)
+            self.work.rmdir()
 
     def keys(self, number: int) -> list[Key]:
         """The rows that are deleted from a store."""
@@ -113,14 +126,7 @@ class _Purge:
 
     def needles(self, number: int) -> Needles:
         """What to look for in a store: its own rows, or those of the others if it held none."""
-        read = {one.number: Needles.read(self.work / f"needles-{one.number}.npz") for one in self.plan.stores}
-        own = read[number]
-        if own.vectors or own.contents or own.codes:
-            return own
-        return Needles(
-            [vector for one in read.values() for vector in one.vectors],
-            contents=[piece for one in read.values() for piece in one.contents],
-        )
+        return Needles.read(self.work / f"needles-{number}.npz")
 
 
 def purge(words: Words, say: Say = print) -> Purged:
@@ -132,13 +138,14 @@ def purge(words: Words, say: Say = print) -> Purged:
     decisions = None if is_done else decide(plan, words.accept, words.reject, words.confirm)
     if words.holder is not None:
         public_holder_key(words.holder)
+    checks.need_own(folder / WORK, OWN)
     lock = Lock(folder / ".locks" / WORK)
     if (other := lock.try_to_take()) is not None:
         raise DamnatioError(f"Another purge of this plan is at work: {other}. Wait for it.")
     try:
         if decisions is None:
             return _done_before(words.plan, folder / RECORD, key, say)
-        return _purge(_Purge(plan, folder, Journal(folder / NAME), decisions, say), words, key)
+        return _purge(_Purge(plan, folder, Journal(folder / NAME, hidden_names(plan)), decisions, say), words, key)
     finally:
         lock.release()
         shutil.rmtree(folder / ".locks", ignore_errors=True)
@@ -156,9 +163,11 @@ def _purge(work: _Purge, words: Words, key: "Ed25519PrivateKey") -> Purged:
                 _check_rest(work)
             else:
                 _baselines(work)
+            checks.need_signable(work.plan, work.folder, words.key or usual_place())
             for one in stores:
                 _delete(work, one)
                 _after(work, one)
+            _again(work)
         return _finish(work, words, key)
     except (DamnatioError, OSError) as error:
         if work.journal.has_deleted:
@@ -194,9 +203,11 @@ def _begin(work: _Purge, words: Words) -> None:
     if begun is None or not work.journal.has_deleted:  # whatever was begun may begin anew, with other words
         work.clear()
         checks.need_same_model(work.plan, work.folder)
-        work.work.mkdir(exist_ok=True, mode=0o700)
-        until = datetime.now(UTC) + timedelta(days=words.days)
-        content = {"case": work.plan.case, "fingerprints_until": until.date().isoformat(), **said}
+        Templates.read(work.folder, work.plan.person)
+        with private():
+            work.work.mkdir(exist_ok=True)
+        until = _until(words.days)
+        content = {"case": work.plan.case, "fingerprints_until": until, **said}
         work.journal.write("begin", plan=digest_of(words.plan), **content)
         return
     if begun["plan"] != digest_of(words.plan):
@@ -207,6 +218,13 @@ def _begin(work: _Purge, words: Words) -> None:
             f"{_list(begun['rejected'])}: go on with the same words."
         )
     work.say(f"Going on with the purge that began at {begun['at']}")
+
+
+def _until(days: int) -> str:
+    try:
+        return (datetime.now(UTC) + timedelta(days=days)).date().isoformat()
+    except OverflowError:
+        raise DamnatioError(f"--fingerprints-days {days}: that is after the last year that a date has, 9999.") from None
 
 
 def _list(numbers: Sequence[int]) -> str:
@@ -226,6 +244,7 @@ def _baselines(work: _Purge) -> None:
     for number, store in work.stores.items():
         store.rehearse(work.keys(number))
     baselines = [_look(work, one) for one in work.plan.stores]
+    _share_needles(work)
     for one, (census, staying) in zip(work.plan.stores, baselines, strict=True):
         work.say(f"Before: store {one.number}  {one.address}")
         store, keys = work.stores[one.number], work.keys(one.number)
@@ -249,6 +268,19 @@ def _look(work: _Purge, one: PlannedStore) -> tuple[Census, dict[Key, Vectors]]:
     return census, sampled.vectors
 
 
+def _share_needles(work: _Purge) -> None:
+    """In a store that held nothing of the person, what was found in the others is looked for."""
+    read = {one.number: work.needles(one.number) for one in work.plan.stores}
+    every = [needles for needles in read.values() if not needles.empty]
+    both = Needles(
+        [vector for one in every for vector in one.vectors], contents=[piece for one in every for piece in one.contents]
+    )
+    for number, needles in read.items():
+        if needles.empty and not both.empty:
+            shared = held(work.stores[number], both, work.keys(number))
+            replace(both, shared=shared).write(work.work / f"needles-{number}.npz")
+
+
 def _delete(work: _Purge, one: PlannedStore) -> None:
     store, keys, journal = work.stores[one.number], work.keys(one.number), work.journal
     if journal.find(DELETING, one.number) is None:
@@ -258,11 +290,12 @@ def _delete(work: _Purge, one: PlannedStore) -> None:
         rows = store.delete(keys)
         journal.write("deleted", one.number, rows=rows, seconds=time.monotonic() - started)
         work.say(f"Deleted: {len(keys)} items from store {one.number}")
-    for step in store.steps():
-        if journal.find("step", one.number, name=step.name) is None:
+    for place, step in enumerate(store.steps()):
+        if journal.find("step", one.number, place=place, name=step.name) is None:
             started = time.monotonic()
             step.run()
-            journal.write("step", one.number, name=step.name, command=step.command, seconds=time.monotonic() - started)
+            said = {"place": place, "name": step.name, "command": step.command}
+            journal.write("step", one.number, **said, seconds=time.monotonic() - started)
             work.say(f"  ran: {indented(step.command)}")
 
 
@@ -283,8 +316,30 @@ def _after(work: _Purge, one: PlannedStore) -> None:
         work.say(f"  remains: {remain.words}")
 
 
+def _again(work: _Purge) -> None:
+    """Search all stores once more. A store may have been written to while another was purged."""
+    todo = [one for one in work.plan.stores if work.journal.find("again", one.number) is None]
+    if not todo:
+        return
+    try:
+        templates = Templates.read(work.folder, work.plan.person)
+    except DamnatioError as error:
+        work.say(f"No search after the purge: {error}")
+        for one in todo:
+            work.journal.write("again", one.number, again=None)
+        return
+    look = looking(work.plan, work.folder) if any(map(has_pictures, work.stores.values())) else None
+    deleted = [vector for one in work.plan.stores for vector in work.needles(one.number).vectors]
+    for one in todo:
+        left = set(work.found(one.number)) - set(work.keys(one.number))
+        again, rows = search_again(work.stores[one.number], work.plan, templates, look, deleted, left)
+        work.journal.write("again", one.number, again=again.model_dump())
+        shown = "".join(f"\n    {key.place}/{key.id}" for key in rows[:SHOWN])
+        work.say(f"Searched again: store {one.number}, {len(rows)} rows still show the person{shown}")
+
+
 def _scan(store: Store, needles: Needles, keys: Sequence[Key], staying: Mapping[Key, Vectors]) -> Scan:
-    if not (needles.vectors or needles.contents or needles.codes):  # nothing was found anywhere: no bytes to look for
+    if needles.empty:  # nothing was found anywhere: no bytes to look for
         return Scan(verdict="GONE", classes=[], seconds=0.0)
     return scan_store(store, needles, keys, list(staying.values()))
 
@@ -301,8 +356,8 @@ def _finish(work: _Purge, words: Words, key: "Ed25519PrivateKey") -> Purged:
             write_fingerprints(work.folder, work.plan.case, until, needles, public_holder_key(words.holder))
             work.journal.write("fingerprints")
     statement = sign_record(work.plan, work.journal, words.plan, key, words.key or usual_place())
-    work.forget()
     remove_templates(work.folder)
+    work.forget()
     for page in write_pages(path, work.folder):
         work.say(f"Page: {page}")
     work.say(f"Record: {path}")

@@ -1,7 +1,7 @@
 """Frames: many unit vectors that are almost orthogonal to each other, as targets for forget images.
 
-`greedy_frame` is the paper's: furthest-point sampling from random candidates, against the retain class vectors as well.
-`ClosedFrame` computes target i from i and the seed only, in whole numbers. It stores nothing, its coherence is the
+`greedy` is the paper's: furthest-point sampling from random candidates, against the retain class vectors as well.
+`closed` computes target i from i and the seed only, in whole numbers. It stores nothing, its coherence is the
 lowest that is known, and every processor gives the same bits.
 """
 
@@ -29,11 +29,18 @@ ROWS, COLUMNS = 4096, 4096
 _CANDIDATES = 12  # a stream of random numbers of its own
 
 
-def greedy_frame(
-    count: int, others: Tensor | Iterable[Tensor], candidates: int, seed: int, folder: Path | None = None
+def greedy(
+    count: int,
+    away_from: Tensor | Iterable[Tensor],
+    candidates: int = 256,
+    seed: int = 0,
+    folder: Path | None = None,
 ) -> Tensor:
-    """`count` unit vectors. Each is chosen from `candidates` of its own: it has the lowest maximum cosine to `others`
-    and to the targets before it. `others` are the class vectors, N x d, whole or in blocks.
+    """`count` unit vectors, count x d. Each is chosen from `candidates` of its own: it has the lowest maximum cosine to
+    `away_from` and to the targets before it. `away_from` are class vectors, N x d, of any length, whole or in blocks.
+
+    >>> greedy(3, torch.eye(8)).shape
+    torch.Size([3, 8])
 
     The candidates of target i are a function of the seed and of i. They must be fresh for every target: a pool that all
     targets choose from is soon used up, and its last targets are no better than random ones (`benchmarks/frames.py`).
@@ -48,8 +55,8 @@ def greedy_frame(
     The cosines are floating point. Another processor may choose another candidate if two are equally good up to
     rounding.
     """
-    known = others if isinstance(others, Tensor) else torch.cat(tuple(others))
-    known = known.float()
+    known = away_from if isinstance(away_from, Tensor) else torch.cat(tuple(away_from))
+    known = F.normalize(known.detach().float(), dim=1)
     frame = known.new_empty(count, known.shape[1])
     step = max(1, DRAWN // candidates)
     blocks = {
@@ -117,7 +124,16 @@ def _no_tf32() -> Iterator[None]:
         torch.set_float32_matmul_precision(before)
 
 
-class ClosedFrame:
+def closed(dim: int, seed: int = 0) -> "Closed":
+    """The closed-form frame: a function from places to targets, N -> N x dim, for dimensions 8, 16, ..., 65,536.
+
+    >>> closed(8)(torch.tensor([0, 5])).shape
+    torch.Size([2, 8])
+    """
+    return Closed(dim, seed)
+
+
+class Closed:
     """Unit vectors of d = 2^m entries +-1/sqrt(d), by index: v_i(x) = (-1)^(Q_a(x) + <b, x>)/sqrt(d), i = a d + b.
 
     m odd (Gold): x in GF(2^m), Q_a(x) = Tr(a x^3), <b, x> = Tr(b x): d^2 vectors whose inner products are 0 or
@@ -133,12 +149,11 @@ class ClosedFrame:
 
     ROUNDS: ClassVar = 3
 
-    def __init__(self, dim: int, seed: int) -> None:
+    def __init__(self, dim: int, seed: int = 0) -> None:
         self.exponent = dim.bit_length() - 1
         if dim != 1 << self.exponent or self.exponent < 3:
             raise DamnatioError(
-                f"The closed-form frame needs an embedding dimension that is a power of two from 8 up, not {dim}: "
-                "set frame: greedy."
+                f"The closed-form frame needs an embedding dimension that is a power of two from 8 up, not {dim}."
             )
         self.dim = dim
         self.odd = self.exponent % 2 == 1
@@ -196,7 +211,7 @@ class _Field:
 
     def __init__(self, exponent: int) -> None:
         if exponent not in self.PRIMITIVE:
-            raise DamnatioError("The closed-form frame exists for dimensions up to 65,536: set frame: greedy.")
+            raise DamnatioError("The closed-form frame exists for dimensions up to 65,536.")
         self.size = 1 << exponent
         self._exp = torch.empty(self.size - 1, dtype=torch.long)
         self._log = torch.zeros(self.size, dtype=torch.long)
