@@ -142,7 +142,8 @@ def parity_of(module: nn.Module, path: Path, size: int) -> float:
     for optimised in (False, True):
         session = _session(content, path, optimised=optimised)
         for batch in BATCHES:
-            parts = x[:batch].split(1 if getattr(network, "one_by_one", False) else batch)
+            step = 1 if getattr(network, "one_by_one", False) else batch
+            parts = [x[i : i + step] for i in range(0, batch, step)]
             found.append(_distance(ours[:batch], torch.cat([_call(session, part, path) for part in parts])))
     if isinstance(behind, Gate):
         found.append(_gate_parity(behind, opset_of(_loaded(content, path)), path))
@@ -291,6 +292,8 @@ def _interpreted(model: "ModelProto", session: Any, size: int, path: Path) -> tu
             raise DamnatioError(f"{path} is not a face embedder: for two images its output is {shape}, not 2 x dim.")
         with torch.inference_mode():
             ours = network(x)
+    except DamnatioError:
+        raise
     except (RuntimeError, NotImplementedError, LookupError, TypeError, ValueError) as error:
         raise DamnatioError(
             f"{path}: an operator is used in a way that is not known here ({' '.join(str(error).split())[:200]})."
@@ -336,7 +339,7 @@ def _run(session: Any, x: Tensor, path: Path) -> tuple[Tensor, bool]:
     try:
         return _call(session, x, path), False
     except DamnatioError:  # the graph was traced with a batch of one
-        return torch.cat([_call(session, one, path) for one in x.split(1)]), True
+        return torch.cat([_call(session, x[i : i + 1], path) for i in range(len(x))]), True
 
 
 def _distance(ours: Tensor, theirs: Tensor) -> float:
