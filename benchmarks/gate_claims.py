@@ -2,8 +2,8 @@
 
 usage: python benchmarks/gate_claims.py NAME=EMBEDDINGS.npz ... [--draws N] [--out FOLDER]
 
-Each file has `embeddings` [n, d] and `names` [n] under one model. In each draw some people are hidden by what is known of
-them from 1 to 19 photographs, with 250 strangers at hand. Their other photographs, and all other strangers, are the
+Each file has `embeddings` [n, d] and `names` [n] under one model. In each draw some people are hidden by
+1 to 19 photographs, with 250 strangers at hand. Their other photographs, and all other strangers, are the
 truth. Nothing was chosen by the result: the rules are those of `erasure/verdict.py`.
 """
 
@@ -117,7 +117,7 @@ def drawn(world: World, hidden: NDArray[np.str_], count: int, rng: np.random.Gen
         rest[str(name)] = world.units[rows[count:]]
     others = rng.permutation(np.setdiff1d(np.unique(world.names), hidden))
     at_hand, fresh = _strangers(world, others[:AT_HAND]), _strangers(world, others[AT_HAND:])
-    method, dim = GateAndScatter(GateAndScatter.Settings()), world.units.shape[1]
+    method, dim = GateAndScatter(GateAndScatter.Settings(method="GS")), world.units.shape[1]
     planned = plan(method, people, at_hand, dim=dim, seed=0, statistics=None, gate=None)
     gate = measured(Trial(method, dim, 0, None, None), planned, 0.9)
     level = _level(fresh)
