@@ -183,7 +183,10 @@ def _parse(path: Path) -> "tuple[ModelProto, Gate | None]":
     for tensor in [*model.graph.initializer, *constants]:
         if not uses_external_data(tensor):
             continue
-        place = ExternalDataInfo(tensor).location
+        try:
+            place = ExternalDataInfo(tensor).location
+        except ValueError as error:
+            raise DamnatioError(f"{path}: the tensor '{tensor.name}' is kept nowhere ({error}).") from error
         beside = (folder / place).resolve()
         if not beside.is_relative_to(folder) or not beside.is_file():
             raise DamnatioError(
