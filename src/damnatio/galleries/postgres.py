@@ -227,7 +227,7 @@ class Postgres(SqlStore):
         return remains_of(self.run, self._catalog, self._relations)
 
     def unreached(self) -> list[str]:
-        return list(self.layout.remarks)
+        return [*self.layout.remarks, *(f"{one.what[0].upper()}{one.what[1:]}." for one in self.effects())]
 
     @property
     def versions(self) -> dict[str, str]:

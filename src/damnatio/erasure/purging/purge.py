@@ -293,14 +293,14 @@ def _delete(work: _Purge, one: PlannedStore) -> None:
     if journal.find("deleted", one.number) is None:
         started = time.monotonic()
         rows = store.delete(keys)
-        journal.write("deleted", one.number, rows=rows, seconds=time.monotonic() - started)
+        journal.write("deleted", one.number, rows=rows, seconds=round(time.monotonic() - started, 3))
         work.say(f"Deleted: {len(keys)} items from store {one.number}")
     for place, step in enumerate(store.steps()):
         if journal.find("step", one.number, place=place, name=step.name) is None:
             started = time.monotonic()
             step.run()
             said = {"place": place, "name": step.name, "command": step.command}
-            journal.write("step", one.number, **said, seconds=time.monotonic() - started)
+            journal.write("step", one.number, **said, seconds=round(time.monotonic() - started, 3))
             work.say(f"  ran: {indented(step.command)}")
 
 
