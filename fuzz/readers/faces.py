@@ -14,7 +14,7 @@ from PIL import Image
 
 from damnatio.evaluation.pair_lists import read_pair_list
 from damnatio.faces.base import FaceSource, UnreadableError
-from damnatio.faces.decoding import decode
+from damnatio.faces.decoding import AVIF, decode
 from damnatio.faces.manifest import Manifest
 from damnatio.faces.pairs_bin import PairsBin, read_pairs
 from damnatio.faces.recordio import RecordIO
@@ -27,7 +27,7 @@ SIZE = 16
 
 
 @cache
-def image(kind: str = "PNG", mode: str = "RGB", number: int = 0, **options: bytes | bool) -> bytes:
+def image(kind: str = "PNG", mode: str = "RGB", number: int = 0, **options: bytes | bool | str) -> bytes:
     pixels = np.random.default_rng(number).integers(0, 256, (SIZE, SIZE, 3), dtype=np.uint8)
     picture = Image.fromarray(pixels)
     if mode == "I;16":
@@ -62,6 +62,9 @@ def _images(folder: Path) -> list[bytes]:
         ("BMP", "RGB"),
         ("BMP", "P"),
         ("BMP", "1"),
+        ("GIF", "P"),
+        ("TIFF", "RGB"),
+        ("TIFF", "I;16"),
     ]
     plain = [image(kind, mode) for kind, mode in modes]
     return [
@@ -70,6 +73,8 @@ def _images(folder: Path) -> list[bytes]:
         image("PNG", exif=exif),
         image("WEBP", lossless=True),
         image("JPEG", progressive=True),
+        image("TIFF", compression="tiff_lzw"),
+        *(image(kind) for kind in AVIF),
     ]
 
 
@@ -146,7 +151,9 @@ def _read_shard(path: Path) -> None:
 def _pickles(folder: Path) -> list[bytes]:
     images = [image("JPEG", number=number) for number in range(4)]
     content = (images, [True, False])
-    return [pickle.dumps(content, protocol) for protocol in (3, 4, 5)] + [pickle.dumps(list(content), 4)]
+    arrays = ([np.frombuffer(one, np.uint8).copy() for one in images], [True, False])
+    pickled = [pickle.dumps(one, protocol) for one in (content, arrays) for protocol in (3, 4, 5)]
+    return [*pickled, pickle.dumps(list(content), 4)]
 
 
 def _read_bin(path: Path) -> None:

@@ -97,7 +97,7 @@ def planned(world: World, **more: object) -> World:
         gallery=world.gallery,
         case=case,
         overrides=["threads=1"],
-        **more,  # type: ignore[arg-type]
+        **{"same": [ALIAS], "not_same": ["all-others"], **more},  # type: ignore[arg-type]
     )
     return world
 

@@ -311,7 +311,7 @@ def test_look_alikes_at_hand_are_named_and_spared(
     likeness = 0.68 * pattern(0) + np.sqrt(1 - 0.68**2) * pattern(400)
     write_person(retain / "brother", likeness, range(40_000, 40_003))
     out = tmp_path / "out"
-    words = ["--set", "evaluate.operating_points=[0.01]", "--keep-work"]
+    words = ["--set", "evaluate.operating_points=[0.01]", "--keep-work", "--not-same", "brother"]
     assert erased(model, people, retain, "--out", out, *words) in (0, 3)
     assert (out / "work/6-embed").exists()
     assert "remove it yourself" in (out / "erasure.html").read_text()
@@ -372,6 +372,7 @@ def test_a_method_that_trains_gets_the_same_accounting(
     words = ["--set", "forget.batch=32", "--set", "forget.epochs=1", "--set", "evaluate.operating_points=[0.01]"]
     assert erased(model, people, "--out", out, "--method", "HD", *words) == 2
     assert "give RETAIN" in capsys.readouterr().err
+    words += ["--not-same", "all-others"]
     assert erased(model, people, retain, "--out", out, "--method", "HD", *words) == 3
     names = {path.name for path in out.iterdir()}
     assert names == {

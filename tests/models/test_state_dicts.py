@@ -40,6 +40,14 @@ def test_published_weights_are_known_by_their_tensors() -> None:
     [
         lambda s: s,
         lambda s: {"state_dict": s, "epoch": 3},
+        lambda s: {  # arcface_torch's checkpoint_gpu_0.pt
+            "epoch": 3,
+            "global_step": 7,
+            "state_dict_backbone": s,
+            "state_dict_softmax_fc": {"weight": torch.ones(4, 16)},
+            "state_optimizer": {"state": {}, "param_groups": [{"lr": 0.1, "params": [0]}]},
+            "state_lr_scheduler": {"base_lrs": [0.1], "last_epoch": 7},
+        },
         lambda s: {"model": {f"module.{name}": tensor for name, tensor in s.items()}},
         lambda s: {name: tensor for name, tensor in s.items() if not name.endswith("num_batches_tracked")},
     ],

@@ -1,6 +1,7 @@
 """The verb `erase`: an erasure request, which needs only paths."""
 
 import argparse
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,6 +9,7 @@ from damnatio.cli.arguments import Verbs, day, folder
 from damnatio.cli.showing import add_tables, say, show_report
 
 if TYPE_CHECKING:
+    from damnatio.erasure.questions import Question
     from damnatio.erasure.request import Case
 
 DESCRIPTION = (
@@ -32,6 +34,10 @@ def add(verbs: "Verbs[argparse.ArgumentParser]") -> None:
     verb.add_argument("--burn-in", action="store_true", help=burn_in)
     gallery = "a gallery in service, as a file or an address; its people are spared; may be repeated"
     verb.add_argument("--gallery", action="append", default=[], metavar="URI", help=gallery)
+    same = "somebody in a gallery who is the person: their templates hide the person too; @FILE: a name per line"
+    verb.add_argument("--same", action="append", default=[], metavar="NAME", help=same)
+    other = "somebody in RETAIN or a gallery who is not the person, and is spared; @FILE; all-others: the rest"
+    verb.add_argument("--not-same", action="append", default=[], metavar="NAME", help=other)
     bystanders = "people like the forgotten who must stay recognised: spared, and measured apart"
     verb.add_argument("--bystanders", type=Path, metavar="SOURCE", help=bystanders)
     verb.add_argument("--development", type=Path, metavar="SOURCE", help="strangers to calibrate on (split off RETAIN)")
@@ -122,6 +128,8 @@ def _erase(options: argparse.Namespace) -> int:
         retain=options.retain,
         method=_method(options),
         galleries=options.gallery,
+        same=options.same,
+        not_same=options.not_same,
         case=_case(options),
         bystanders=options.bystanders,
         development=options.development,
@@ -135,7 +143,7 @@ def _erase(options: argparse.Namespace) -> int:
         accept_unmeasured=options.accept_unmeasured,
         overrides=options.set,
     )
-    done = erase(request, say)
+    done = erase(request, say, _ask if sys.stdin.isatty() and sys.stdout.isatty() else None)
     if done.recipe is not None and done.report is not None:
         show_report(done.recipe, done.report, options.tables)
     for file in done.files:
@@ -149,6 +157,21 @@ def _erase(options: argparse.Namespace) -> int:
         say(f"Hidden, not measured: {', '.join(done.record.unmeasured)}")
     say(done.record.verdict)
     return done.record.exit_code
+
+
+def _ask(question: "Question") -> bool:
+    from damnatio.support.errors import DamnatioError
+
+    say(str(question))
+    while True:
+        try:
+            answer = input(f"  Is {question.name} the same person as {question.person}? (y/n) ").strip().lower()
+        except EOFError:
+            raise DamnatioError(
+                f"Nobody said whether {question.name} is {question.person}, so nothing was written."
+            ) from None
+        if answer in ("y", "yes", "n", "no"):
+            return answer.startswith("y")
 
 
 def _method(options: argparse.Namespace) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from damnatio.erasure.record import Line, Record
 from damnatio.erasure.request import GATE_AND_SCATTER, Request, check, need_free
@@ -13,6 +14,9 @@ from damnatio.models.statistics import Touched
 from damnatio.recipe.files import model_settings
 from damnatio.recipe.schema import Recipe
 from damnatio.support.files import private
+
+if TYPE_CHECKING:
+    from damnatio.erasure.questions import Ask
 
 Say = Callable[[str], None]
 
@@ -42,8 +46,9 @@ class Erased:
         return self.record.people
 
 
-def erase(request: Request, say: Say = print) -> Erased:
-    """Forget the people, look at the written model, and record in `out` what was done; or restore people."""
+def erase(request: Request, say: Say = print, ask: "Ask | None" = None) -> Erased:
+    """Forget the people, look at the written model, and record in `out` what was done; or restore people. `ask` asks
+    the operator whether somebody is a person to forget; without it, what the request does not answer is an error."""
     own = [override for override in request.overrides if override.startswith(("model.", "plugins="))]
     settings = model_settings(request.model, own)
     check(request)
@@ -54,17 +59,19 @@ def erase(request: Request, say: Say = print) -> Erased:
         check_case(request)
     network, card = import_model(settings)
     if request.restore:
-        from damnatio.erasure.restoring import restore as carry_out
-    elif request.method == GATE_AND_SCATTER:
+        from damnatio.erasure.restoring import restore
+
+        return restore(request, settings, network, card, say)
+    if request.method == GATE_AND_SCATTER:
         from damnatio.erasure.gated import erase_by_gate as carry_out
     else:
         from damnatio.erasure.trained import erase_by_training as carry_out
     if request.case is None:
-        return carry_out(request, settings, network, card, say)
+        return carry_out(request, settings, network, card, say, ask)
     with private():
         if request.out.is_dir():
             request.out.chmod(0o700)
-        return carry_out(request, settings, network, card, say)
+        return carry_out(request, settings, network, card, say, ask)
 
 
 @dataclass(frozen=True)

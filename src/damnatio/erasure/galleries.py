@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from damnatio.erasure.people import Person
-from damnatio.erasure.request import GALLERY
+from damnatio.erasure.request import GALLERY, Request
 from damnatio.galleries.base import Store
 from damnatio.galleries.opening import open_store
-from damnatio.methods.strangers import Strangers, Units, mean_direction
+from damnatio.methods.strangers import Strangers, Units
 from damnatio.support.errors import DamnatioError
 from damnatio.support.tables import codes_of
 
@@ -21,15 +21,16 @@ RANDOM, NEAREST = 20_000, 2_000
 """rows that are taken of all galleries together, at most"""
 
 
-def read_galleries(addresses: Sequence[str], dim: int, people: Sequence[Person], lenient: bool) -> Strangers | None:
-    """The people of these galleries; None if no row can be compared. Without `lenient`, a gallery of another model and
-    a row without a direction are errors; with it they are passed over, since the search for the person reports them."""
-    means = np.stack([mean_direction(person.units) for person in people if len(person.units)] or [np.zeros(dim)])
-    taken = _Taken(dim)
-    for address in addresses:
+def read_galleries(request: Request, dim: int, people: Sequence[Person]) -> Strangers | None:
+    """The people of the galleries; None if no row can be compared. A gallery of another model and a row without a
+    direction are errors; with a case they are passed over, since the search for the person reports them."""
+    lenient = request.case is not None
+    templates = np.concatenate([np.zeros((1, dim)), *(person.every for person in people)])
+    taken = _Taken(dim, {word.removeprefix(f"{GALLERY}/") for word in [*request.same, *request.not_same]})
+    for address in request.galleries:
         with open_store(address) as store:
             for owners, units in _rows(store, dim, lenient):
-                taken.add(owners, units, means)
+                taken.add(owners, units, templates)
     if not taken.owners:
         return None
     owners, rows = taken.thinned()
@@ -38,20 +39,23 @@ def read_galleries(addresses: Sequence[str], dim: int, people: Sequence[Person],
 
 
 class _Taken:
-    """The rows at hand. Each has a random number; the smallest ones stay, and the rows nearest to the people."""
+    """The rows at hand. Each has a random number; the smallest ones stay, and the rows nearest to any photograph of the
+    people. Whom the request names stays too."""
 
-    def __init__(self, dim: int) -> None:
+    def __init__(self, dim: int, named: set[str]) -> None:
+        self._named = named
         self.owners: list[str] = []
         self._units: list[NDArray[np.float32]] = [np.zeros((0, dim), np.float32)]
         self._draws: list[Units] = [np.zeros(0)]
         self._scores: list[Units] = [np.zeros(0)]
         self._random = np.random.default_rng(0)
 
-    def add(self, owners: list[str], units: Units, means: Units) -> None:
+    def add(self, owners: list[str], units: Units, templates: Units) -> None:
         self.owners += owners
         self._units.append(units.astype(np.float32))
         self._draws.append(self._random.random(len(owners)))
-        self._scores.append((units @ means.T).max(axis=1))
+        named = np.array([owner.removeprefix(f"{GALLERY}/") in self._named for owner in owners])
+        self._scores.append(np.where(named, np.inf, (units @ templates.T).max(axis=1)))
         if len(self.owners) > 3 * RANDOM:
             self.thinned()
 

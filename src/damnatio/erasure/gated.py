@@ -9,18 +9,20 @@ from damnatio.erasure.delivery import Delivery, file_name, working
 from damnatio.erasure.embedder import Embedder
 from damnatio.erasure.erase import Erased
 from damnatio.erasure.galleries import read_galleries
-from damnatio.erasure.gating import Plan, near, plan
+from damnatio.erasure.gating import Plan, near, plan, settle
 from damnatio.erasure.held_out import Trial, measured
 from damnatio.erasure.lines import judged_together, lines_of, outcome, unusable
 from damnatio.erasure.lines import planned as plan_lines
 from damnatio.erasure.measuring import pipeline_of, recipe_of
-from damnatio.erasure.people import Crowd, FacesOf, read_others, read_people, together, unused
+from damnatio.erasure.people import FacesOf, read_others, read_people, together, unused
+from damnatio.erasure.questions import Ask, Settled
 from damnatio.erasure.record import Line
-from damnatio.erasure.request import Request
+from damnatio.erasure.request import GALLERY, Request
 from damnatio.erasure.verdict import HOLDS, UNMEASURED, chance
 from damnatio.erasure.verifying import verify
 from damnatio.methods.base import method_settings
 from damnatio.methods.gate_and_scatter import GateAndScatter
+from damnatio.methods.strangers import Strangers
 from damnatio.models.card import Card
 from damnatio.models.exporting import export
 from damnatio.models.gate import Gate, Gated, ungated
@@ -44,7 +46,12 @@ ALONE = " It hides only the people of this request, and not those whom the model
 
 
 def erase_by_gate(
-    request: Request, settings: ModelSettings, model: nn.Module, card: Card, say: Callable[[str], None]
+    request: Request,
+    settings: ModelSettings,
+    model: nn.Module,
+    card: Card,
+    say: Callable[[str], None],
+    ask: Ask | None = None,
 ) -> Erased:
     network, gate = ungated(model)
     if gate is not None and not isinstance(gate, Gate):
@@ -56,12 +63,11 @@ def erase_by_gate(
     assert request.people is not None
     faces = FacesOf(request.people, card.size, request.resize)
     people = read_people(faces, embedder, recipe.captures)
-    others, crowds = read_others(request, card.size, embedder)
-    gallery = read_galleries(request.galleries, card.dim, people, lenient=request.case is not None)
-    aliases = request.case.aliases if request.case else None
+    others, crowds = read_others(request, card.size, embedder, faces)
+    gallery = read_galleries(request, card.dim, people)
     method = GateAndScatter(method_settings(recipe, request.method))
 
-    def decided(crowds: list[Crowd]) -> Plan:
+    def decided(answers: Settled | None = None) -> Plan:
         strangers = together([*(crowd.strangers for crowd in crowds), *([gallery] if gallery else [])])
         return plan(
             method,
@@ -71,12 +77,19 @@ def erase_by_gate(
             seed=recipe.seed,
             statistics=card.scores,
             gate=gate,
-            aliases=aliases,
+            aliases=request.case.aliases if request.case else (),
+            answers=answers,
         )
 
-    planned = decided(crowds)
+    planned = decided()
     if crowds and (alike := near(planned)):
-        planned = decided([crowd.completed(alike, embedder) for crowd in crowds])
+        crowds = [crowd.completed(alike, embedder) for crowd in crowds]
+        planned = decided()
+    answers = settle(request, planned, ask)
+    planned = decided(answers)
+    if gallery:  # what is the person's counts as the person's
+        own = {name: f"{GALLERY}/{person}" for person, names in planned.templates.items() for name in names}
+        gallery = Strangers(gallery.units, gallery.codes, [own.get(name, name) for name in gallery.names])
     planned.warnings.extend(words for crowd in crowds for words in crowd.cut)
     planned.warnings.extend(unused(faces.path, faces.left_out(of_people=False)))
     behind = measured(Trial(method, card.dim, recipe.seed, card.scores, gate), planned, request.goal)
@@ -106,6 +119,8 @@ def erase_by_gate(
             level=verified.level if planned.hidden.statistics.people else None,
             compared=verified.strangers,
             inside=verified.inside,
+            same=answers.same,
+            not_same=answers.not_same,
             gallery=verified.gallery,
             warnings=planned.warnings,
             limits=[*written.limits, *LIMITS],

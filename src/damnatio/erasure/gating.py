@@ -1,13 +1,14 @@
 """The plan of an erasure by a gate: who is hidden how well, who looks alike, and the gate. Nothing is written."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from damnatio.erasure import refusals
 from damnatio.erasure.people import Person
-from damnatio.erasure.request import GALLERY
+from damnatio.erasure.questions import Ask, Settled, questions, settled
+from damnatio.erasure.request import GALLERY, Request
 from damnatio.galleries.finding import Names
 from damnatio.methods.closed_form import Known
 from damnatio.methods.gate_and_scatter import GateAndScatter, Hidden
@@ -56,42 +57,50 @@ def plan(
     seed: int,
     statistics: Statistics | None,
     gate: Gate | None,
-    aliases: Sequence[str] | None = None,
+    aliases: Sequence[str] = (),
+    answers: Settled | None = None,
 ) -> Plan:
-    """Decide everything. What cannot work is an error. With `aliases`, other names of the people, templates in a
-    gallery will be deleted: somebody there who seems to be one of the people is no stranger, and no error."""
+    """Decide everything. What cannot work is an error. Without answers nobody is spared. Templates in a gallery under a
+    person's own name, an alias, or a name that was said to be the person are no strangers."""
     usable = [person for person in people if person.kept]
     if not usable:
         reasons = "; ".join(f"{person.name}: {why_unusable(person)}" for person in people[:5])
         raise DamnatioError(f"Nobody can be hidden, so nothing is written: {reasons}.")
     refusals.need_dimension(dim)
     refusals.need_cosine(usable, strangers)
-    strangers, templates = _without_own_templates(usable, strangers, aliases)
+    same = answers.same if answers else {}
+    templates = _own_templates(usable, strangers, aliases, same)
+    everyone, strangers = strangers, _without(strangers, {name for names in templates.values() for name in names})
     fit, report = parted(strangers) if strangers is not None else (None, None)
     if fit is None or len(fit) < ENOUGH:
         refusals.need_assumed_spread(usable, statistics or COSINE)
     refusals.need_different_prototypes(usable)
     if gate is not None:
         refusals.need_nobody_twice(usable, gate)
-    shown = [Photographs(person.name, person.units, person.kept) for person in usable]
-    hidden = method.hide(Known(shown, fit, dim, seed, strangers), statistics, gate)
-    same = _under_other_names(hidden) if aliases is not None else {}
-    if same and strangers is not None:
-        strangers = _without(strangers, set(same))
-        fit, report = (_without(half, set(same)) if half else None for half in (fit, report))
-        hidden = method.hide(Known(shown, fit, dim, seed, strangers), statistics, gate)
+    shown = []
+    for person in usable:
+        more = everyone.only({name for name, whose in same.items() if whose == person.name}) if everyone else None
+        shown.append(Photographs(person.name, person.units, person.kept, more.units if more else None))
+    nobody = Strangers(np.zeros((0, dim)), np.zeros(0, np.int64), [])
+
+    def hide(spared: Strangers | None) -> Hidden:
+        return method.hide(Known(shown, fit, dim, seed, spared or nobody), statistics, gate)
+
+    hidden = hide(strangers if answers else None)
     refusals.need_one_person_each(hidden.chosen)
-    refusals.need_nobody_retained(hidden.chosen)
     assert hidden.gate is not None  # everybody has a cone
     refusals.need_different_people(usable, hidden.chosen, hidden.gate)
-    fitted = method.hide(Known(shown, fit, dim, seed), statistics, gate).gate if report else hidden.gate
+    fitted = hide(fit).gate if answers and report else hidden.gate
     assert fitted is not None
     before = [entry.pseudonym for entry in gate.record.people] if gate else []
-    warnings = [
-        f"{name} seems to be {whose}: a candidate of the plan, who is not spared." for name, whose in same.items()
-    ]
-    warnings += _warnings(usable, fit, hidden)
+    warnings = _warnings(usable, fit, hidden)
     return Plan(people, strangers, hidden, hidden.gate, report, fitted, before, templates, warnings)
+
+
+def settle(request: Request, planned: Plan, ask: Ask | None) -> Settled:
+    """The answers to whoever may be a person to forget, by a plan that spares nobody."""
+    found = questions(planned.people, planned.hidden.chosen, planned.strangers, planned.hidden.statistics)
+    return settled(found, planned.strangers, [person.name for person in planned.people], request, ask)
 
 
 def near(planned: Plan) -> list[str]:
@@ -116,33 +125,25 @@ def why_unusable(person: Person) -> str:
     return f"none of {len(person.left_out)} images can be used ({'; '.join(reasons[:3])})"
 
 
-def _without_own_templates(
-    people: Sequence[Person], strangers: Strangers | None, aliases: Sequence[str] | None
-) -> tuple[Strangers | None, dict[str, list[str]]]:
-    """A gallery may hold the very people to forget, under their own names: these are no strangers."""
-    if strangers is None:
-        return None, {}
-    own = {f"{GALLERY}/{person.name}": person.name for person in people}
-    if aliases is not None:  # as the search for the person understands names
-        wanted = Names([*(person.name for person in people), *aliases])
-        inside = [name for name in strangers.names if name.startswith(f"{GALLERY}/") and name not in own]
-        own |= {name: people[0].name for name in inside if wanted.match(name.removeprefix(f"{GALLERY}/")) is not None}
+def _own_templates(
+    people: Sequence[Person], strangers: Strangers | None, aliases: Sequence[str], same: Mapping[str, str]
+) -> dict[str, list[str]]:
+    """By person: the names in galleries that are the person's, as the search for the person understands names."""
+    own = [(person.name, Names([person.name])) for person in people] + [(people[0].name, Names(aliases))]
+    anybody = Names([*(person.name for person in people), *aliases])
     found: dict[str, list[str]] = {}
-    for name in strangers.names:
-        if name in own:
-            found.setdefault(own[name], []).append(name)
-    return (_without(strangers, set(own)) if found else strangers), found
+    for name in strangers.names if strangers is not None else []:
+        bare = name.removeprefix(f"{GALLERY}/")
+        if name in same:
+            found.setdefault(same[name], []).append(name)
+        elif bare != name and anybody.match(bare) is not None:
+            found.setdefault(next(whose for whose, names in own if names.match(bare) is not None), []).append(name)
+    return found
 
 
-def _without(strangers: Strangers, names: set[str]) -> Strangers | None:
+def _without(strangers: Strangers | None, names: set[str]) -> Strangers | None:
     """The strangers without those of these names; None if nobody is left."""
-    return strangers.only(set(strangers.names) - names)
-
-
-def _under_other_names(hidden: Hidden) -> dict[str, str]:
-    """Names in galleries that seem to be a person to forget, and who it is."""
-    inside = f"{GALLERY}/"
-    return {name: each.name for each in hidden.chosen for name in each.same if name.startswith(inside)}
+    return strangers.only(set(strangers.names) - names) if strangers is not None and names else strangers
 
 
 def _warnings(people: Sequence[Person], strangers: Strangers | None, hidden: Hidden) -> list[str]:

@@ -107,7 +107,8 @@ def _altered(units: Units, gate: Gate | None) -> Units:
 def _touched(trial: Trial, plan: Plan) -> Touched:
     aim, report = plan.gate.record.strangers, plan.report
     if report is not None:
-        units = torch.from_numpy(report.units.astype(np.float32))
+        few = report.few[0]  # of those who come near a cone all photographs are there, and they must not count more
+        units = torch.from_numpy(few.astype(np.float32))
         with torch.inference_mode():
             touched = int((plan.fitted.opening(units) > 0).sum())
         return Touched(how="measured", aim=aim, people=len(report), photographs=len(units), touched=touched)

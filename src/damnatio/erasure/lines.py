@@ -47,6 +47,8 @@ def _line(person: Person, plan: Plan, held: dict[str, Held | None], links: Links
         unusable=unusable(person.left_out),
         held=mine,
         begins=chosen.offset,
+        unspared=chosen.unspared_offset,
+        lost=chosen.lost,
         prototypes=len(chosen.member.directions),
         template=_nearness(person, chosen),
         linked=[_pairs(links, GIVEN if calibrated else ASSUMED)] if links else [],
@@ -94,6 +96,8 @@ def planned(lines: list[Line]) -> list[str]:
             )
         if len(line.alike) > LISTED:
             found.append(f"      and {len(line.alike) - LISTED} more who look alike")
+        if line.alike:
+            found.append(f"      {line.cost}")
         if line.templates:
             found.append(f"      delete from the gallery: {', '.join(line.templates)}")
     return found

@@ -210,14 +210,26 @@ def read_strangers(faces: FacesOf, pool: str, embedder: Embedder) -> Crowd:
     return Crowd(faces, pool, kept, units, cut)
 
 
-def read_others(request: Request, size: int, embedder: Embedder) -> tuple[FacesOf | None, list[Crowd]]:
+def read_others(request: Request, size: int, embedder: Embedder, people: FacesOf) -> tuple[FacesOf | None, list[Crowd]]:
     """The source of RETAIN, and the photographs of strangers that are looked at: of RETAIN and of the bystanders."""
     found = {
         pool: FacesOf(path, size, request.resize)
         for pool, path in request.sources().items()
         if pool in (RETAIN, BYSTANDERS)
     }
+    for pool, faces in found.items():
+        for name in sorted({*map(str, faces.table["identity"])} & {*map(str, people.table["identity"])}):
+            if not name.isdigit():  # sources that number people have the same names for different ones
+                raise kept_and_forgotten(pool, name, name, "the folders have one name")
     return found.get(RETAIN), [read_strangers(faces, pool, embedder) for pool, faces in found.items()]
+
+
+def kept_and_forgotten(pool: str, folder: str, person: str, how: str) -> DamnatioError:
+    option = "RETAIN" if pool == RETAIN else f"--{pool}"
+    return DamnatioError(
+        f"{pool}/{folder} is {person} ({how}), and a person cannot be forgotten and kept at once: take the folder "
+        f"{folder} out of {option}."
+    )
 
 
 def _embedded(

@@ -57,6 +57,10 @@ class Line(Frozen):
     """what was measured on photographs that the alteration was not fitted on; the written one was fitted on all"""
     begins: float | None = None
     """the score to a prototype from which on a photograph is hidden"""
+    unspared: float | None = None
+    """the same if nobody who looks alike were spared"""
+    lost: int = 0
+    """photographs of the person, each compared with the others, that are not hidden because others are spared"""
     prototypes: int = 0
     template: float | None = None
     """the cosine of the nearest prototype in the file to the person's own template, the mean of the photographs"""
@@ -64,6 +68,16 @@ class Line(Frozen):
     alike: list[Alike] = Field(default=[])
     templates: list[str] = Field(default=[])
     """names in the gallery under which the person's own templates are: delete them there"""
+
+    @property
+    def cost(self) -> str:
+        """What it costs the person that look-alikes are spared."""
+        if not self.alike or self.begins is None or self.unspared is None:
+            return ""
+        return (
+            f"sparing them: photographs are hidden from a score of {self.begins:.3f} on instead of {self.unspared:.3f}"
+            f", and {self.lost} of the {self.used} used would be hidden no more, each compared with the others"
+        )
 
 
 class Searches(Frozen):
@@ -125,6 +139,10 @@ class Record(Frozen):
     """photographs of others that were embedded by the old model and by the written file"""
     inside: int = 0
     """how many of them lie in a gate; all others came out equal, bit for bit"""
+    same: dict[str, str] = Field(default={})
+    """names in galleries that the operator said to be one of the people, and which"""
+    not_same: list[str] = Field(default=[])
+    """people of RETAIN, the bystanders and the galleries of whom the operator said that they are somebody else"""
     gallery: Searches | None = None
     warnings: list[str] = Field(default=[])
     limits: list[str] = Field(default=[])

@@ -116,15 +116,6 @@ def need_nobody_twice(people: Sequence[Person], gate: Gate) -> None:
                 )
 
 
-def need_nobody_retained(chosen: Sequence[Chosen]) -> None:
-    """Refuse somebody who is among those to forget and among those to keep, under whatever name."""
-    shared = [f"{each.name} seems to be {', '.join(each.same)}" for each in chosen if each.same]
-    if shared:
-        raise DamnatioError(
-            f"A person cannot be forgotten and kept at once: {'; '.join(shared)}. Take the person out of one of them."
-        )
-
-
 def used_by(chosen: Sequence[Chosen], name: str) -> list[str]:
     """The images that a person's prototypes are made of."""
     return next((each.used for each in chosen if each.name == name), [])

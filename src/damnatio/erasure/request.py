@@ -51,6 +51,10 @@ class Request:
     out: Path
     people: Path | None = None
     retain: Path | None = None
+    same: Sequence[str] = ()
+    """names in a gallery that are a person to forget"""
+    not_same: Sequence[str] = ()
+    """names in RETAIN, the bystanders or a gallery that are somebody else, and are spared (`questions.py`)"""
     method: str = GATE_AND_SCATTER
     galleries: Sequence[str] = ()
     """addresses: their people are spared, and with a case they are searched for the person"""

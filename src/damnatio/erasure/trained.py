@@ -13,10 +13,11 @@ from damnatio.embedding import load_embeddings
 from damnatio.erasure.delivery import file_name, working
 from damnatio.erasure.embedder import Embedder
 from damnatio.erasure.erase import Erased
-from damnatio.erasure.gating import Plan, plan, why_unusable
+from damnatio.erasure.gating import Plan, plan, settle, why_unusable
 from damnatio.erasure.lines import judged_together, left_out, outcome, unusable
 from damnatio.erasure.measuring import SCALE, pipeline_of, recipe_of
 from damnatio.erasure.people import FacesOf, Person, read_others, read_people, together, unused
+from damnatio.erasure.questions import Ask, Settled
 from damnatio.erasure.record import Line, Pairs
 from damnatio.erasure.request import GATE_AND_SCATTER, PEOPLE, Request
 from damnatio.erasure.verdict import HOLDS, LINKED, NOT, PARTLY, UNMEASURED, Judged, on_person
@@ -53,7 +54,12 @@ MEASURED = (
 
 
 def erase_by_training(
-    request: Request, settings: ModelSettings, model: nn.Module, card: Card, say: Callable[[str], None]
+    request: Request,
+    settings: ModelSettings,
+    model: nn.Module,
+    card: Card,
+    say: Callable[[str], None],
+    ask: Ask | None = None,
 ) -> Erased:
     need_no_map(model, f"fine-tuning it by {request.method}")
     recipe = recipe_of(request, model, card, request.model)
@@ -63,7 +69,7 @@ def erase_by_training(
     assert request.people is not None
     faces = FacesOf(request.people, card.size, request.resize)
     chosen = method_settings(recipe, "GS")
-    planned = _looked_at(request, faces, model, card, recipe.threads, recipe.captures, chosen)
+    planned, answers = _looked_at(request, faces, model, card, recipe.threads, recipe.captures, chosen, ask)
     short = [person.name for person in planned.people if len(person.places) < LEAST_MOMENTS]
     if len(short) == len(planned.people):
         raise DamnatioError(
@@ -88,6 +94,7 @@ def erase_by_training(
             model=weights_file(settings),
             **verdict.said(),
             people=lines,
+            not_same=answers.not_same,
             unmeasured=[line.name for line in lines if line.verdict == UNMEASURED],
             holds=HOLDS[""],
             touched=touched,
@@ -108,11 +115,12 @@ def _looked_at(
     threads: int,
     captures: CaptureSettings,
     chosen: object,
-) -> Plan:
+    ask: Ask | None,
+) -> tuple[Plan, Settled]:
     """The people and strangers under f*, so that what cannot work is refused before anything is trained."""
     embedder = Embedder.of(model, card, threads)
     people = read_people(faces, embedder, captures)
-    _, crowds = read_others(request, card.size, embedder)
+    _, crowds = read_others(request, card.size, embedder, faces)
     strangers = together([crowd.strangers for crowd in crowds])
     planned = plan(
         GateAndScatter(chosen),
@@ -127,7 +135,7 @@ def _looked_at(
     planned.warnings.extend(unused(faces.path, faces.left_out(of_people=False)))
     for each in planned.hidden.chosen:
         planned.warnings.extend(f"{image} seems to show somebody else than {each.name}." for image in each.suspects)
-    return planned
+    return planned, settle(request, planned, ask)
 
 
 def _lines(request: Request, planned: Plan, pipeline: Pipeline) -> list[Line]:

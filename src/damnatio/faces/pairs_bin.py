@@ -1,12 +1,16 @@
 """InsightFace's verification sets: a pickle of 2P encoded images and P booleans; pair i is images 2i and 2i+1.
 
+An image is bytes, or the array of bytes that `cv2.imencode` makes (`build_eval_pack.py`).
+
 The file names no identities; they follow from its pairs. Two images of a mated pair are one identity, and so are images
 of the same bytes. Two identities may still be one person.
 """
 
 import hashlib
+import math
 import mmap
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -75,7 +79,7 @@ def read_pairs(path: Path) -> tuple[list[bytes], list[bool]]:
 def _opened(path: Path) -> tuple[mmap.mmap, Pairs]:
     try:
         data = mapped(path)
-        return data, _checked(Machine(data).run())
+        return data, _checked(_WithArrays(data).run())
     except (UnreadableError, UnpicklingError) as error:
         raise _refused(path, error) from error
 
@@ -88,14 +92,98 @@ def _checked(content: Any) -> Pairs:
     two = isinstance(content, list | tuple) and len(content) == 2  # a Span is a tuple too, but no list of images
     if not two or not all(type(half) in (list, tuple) for half in content):
         raise UnreadableError("not a list of images and a list of booleans")
-    images, same = content
+    images, same = [each.span if isinstance(each, _Array) else each for each in content[0]], content[1]
     for what, kind, values in (("image", Span, images), ("label", bool, same)):
         for place, value in enumerate(values):
             if not isinstance(value, kind):
                 raise UnreadableError(f"{what} {place} is no {'bytes' if kind is Span else 'boolean'}")
     if not same or len(images) != 2 * len(same):
         raise UnreadableError(f"{len(images)} images and {len(same)} labels are not pairs")
-    return Pairs(list(images), list(same))
+    return Pairs(images, list(same))
+
+
+# --- arrays ----------------------------------------------------------------------------------------------------------
+
+
+KNOWN = (
+    "numpy._core.multiarray._reconstruct",
+    "numpy._core.numeric._frombuffer",
+    "numpy.ndarray",
+    "numpy.dtype",
+)
+"""what a pickled array imports, and what is only named here; NumPy 1 says `numpy.core`"""
+
+
+class _Bytes:
+    """The type of an array of bytes."""
+
+
+@dataclass
+class _Array:
+    span: Span | None = None
+    """its content, as soon as it is known"""
+
+
+class _WithArrays(Machine):
+    """Admits arrays of bytes as NumPy pickles them, under Python 2 and 3. Nothing is imported or called: the place of
+    the content is all that is kept."""
+
+    only = "and only lists, tuples, bytes, booleans and arrays of bytes are admitted"
+
+    def __init__(self, data: mmap.mmap | bytes) -> None:
+        super().__init__(data)
+        self._instructions |= {
+            b"N": lambda: self._stack.append(None),
+            b"K": lambda: self._stack.append(self._number(1)),
+            b"M": lambda: self._stack.append(self._number(2)),
+            b"J": lambda: self._stack.append(self._number(4)),
+            b"\x96": lambda: self._push_bytes(8),
+            b"c": lambda: self._push_known(*[self._line().decode(errors="replace") for _ in range(2)]),
+            b"\x93": lambda: self._push_known(*[self._pop() for _ in range(2)][::-1]),
+            b"R": self._make,
+            b"b": self._fill,
+        }
+
+    def _push_known(self, module: Any, name: Any) -> None:
+        full = f"{module}.{name}".replace("numpy.core.", "numpy._core.")
+        if full not in KNOWN:
+            self._import(module, name)
+        self._stack.append(full)
+
+    def _make(self) -> None:
+        arguments, name = self._pop(), self._pop()
+        match name, arguments:
+            case "numpy._core.multiarray._reconstruct", _:
+                self._stack.append(_Array())
+            case "numpy.dtype", (kind, *_) if self._text(kind) == "u1":
+                self._stack.append(_Bytes())
+            case "numpy._core.numeric._frombuffer", (Span() as span, _Bytes(), tuple() as shape, *_):
+                self._stack.append(_Array(_whole(span, shape)))
+            case "numpy.dtype" | "numpy._core.numeric._frombuffer", _:
+                raise UnpicklingError(f"it holds an array of another type, {self.only}")
+            case _:
+                self._refuse(b"R")
+
+    def _fill(self) -> None:
+        state, made = self._pop(), self._pop()
+        match made, state:
+            case _Bytes(), _:  # the byte order of single bytes
+                pass
+            case _Array(None), (_, tuple() as shape, _Bytes(), _, Span() as span):
+                made.span = _whole(span, shape)
+            case _:
+                raise UnpicklingError(f"it gives a state to an object, {self.only}")
+        self._stack.append(made)
+
+    def _text(self, value: Any) -> str:
+        """Text is bytes in Python 2."""
+        return value.of(self._data).decode(errors="replace") if isinstance(value, Span) else str(value)
+
+
+def _whole(span: Span, shape: tuple[Any, ...]) -> Span:
+    if not all(type(side) is int for side in shape) or math.prod(shape) != span.length or span.escaped:
+        raise UnpicklingError("an array whose shape is not that of its bytes")
+    return span
 
 
 def _people(data: mmap.mmap, pairs: Pairs) -> list[int]:

@@ -49,6 +49,8 @@ class Photographs:
     name: str
     units: Units
     images: list[str]
+    templates: Units | None = None
+    """more vectors of the person, without images: prototypes are made of them too, and nothing is measured on them"""
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,10 @@ class Chosen:
     unspared: float
     """the same if nobody were spared"""
     offset: float
+    unspared_offset: float
+    """where the cones would begin if nobody were spared"""
+    lost: int
+    """the person's photographs, each against prototypes of the others, that are not hidden because others are spared"""
     alike: list[LookAlike] = field(default_factory=list)
     same: list[str] = field(default_factory=list)
     """people who are not to be forgotten, and who seem to be this person under another name"""
@@ -103,13 +109,13 @@ def choose(
     others: int = 0,
     spared: Strangers | None = None,
 ) -> list[Chosen]:
-    """The prototypes and cones of each person; `others` is the number of cones that the gate has already. Without
-    `spared`, the strangers are spared."""
+    """The prototypes and cones of each person; `others` is the number of cones that the gate has already. All of
+    `spared` are spared; without it, the strangers but those who seem to be the person."""
     share = settings.strangers / max(len(people) + others, 1)
     drafts = [_draft(person, strangers, statistics, settings, share) for person in people]
     cones = sum(len(draft.directions) for draft in drafts if draft.kept is not None)
     share = settings.strangers / max(cones + others, 1)
-    return [_decide(draft, strangers, spared or strangers, statistics, settings, share) for draft in drafts]
+    return [_decide(draft, strangers, spared, statistics, settings, share) for draft in drafts]
 
 
 @dataclass(frozen=True)
@@ -142,7 +148,11 @@ def _draft(
             more = np.count_nonzero(scores >= cone.offset(statistics.tail, share / count) + settings.ramp)
             if more - caught >= max(GAIN[0], GAIN[1] * len(units)):
                 best, own, caught = count, scores, more
-    return _Draft(person, kept, prototypes(units, best), own)
+    known = units
+    if person.templates is not None:  # one name may have rows of several people
+        alike = (person.templates @ units.T).max(axis=1) >= statistics.level(LINKED)
+        known = np.concatenate([units, person.templates[alike] if alike.any() else person.templates])
+    return _Draft(person, kept, prototypes(known, best), own)
 
 
 def _decide(
@@ -155,7 +165,7 @@ def _decide(
 ) -> Chosen:
     person, kept = draft.person, draft.kept
     if kept is None:
-        return Chosen(person.name, None, [], list(person.images), draft.own, 0.0, 0.0, 1.0)
+        return Chosen(person.name, None, [], list(person.images), draft.own, 0.0, 0.0, 1.0, 1.0, 0)
     directions = draft.directions.astype(np.float32)
     cones = [cone_around(row, strangers, statistics) for row in directions.astype(np.float64)]
 
@@ -163,7 +173,7 @@ def _decide(
         return _expected(draft.own, len(kept), offset + settings.ramp, statistics)
 
     wide = max(cone.offset(statistics.tail, share) for cone in cones)
-    near, same = _nearest(directions.astype(np.float64), draft.own, spared, statistics)
+    near, same = _nearest(directions.astype(np.float64), draft.own, strangers, spared, statistics)
     least = _least(near, draft.own, len(kept), statistics, settings)
     cones = [cone.model_copy(update={"least": least}) for cone in cones]
     offset = max(cone.offset(statistics.tail, share) for cone in cones)
@@ -190,6 +200,8 @@ def _decide(
         caught=expected(offset),
         unspared=expected(wide),
         offset=offset,
+        unspared_offset=wide,
+        lost=int(np.count_nonzero((draft.own >= wide + settings.ramp) & (draft.own < offset + settings.ramp))),
         alike=sorted(alike, key=lambda each: -each.highest),
         same=same,
     )
@@ -283,20 +295,22 @@ class _Near:
 
 
 def _nearest(
-    directions: Units, own: Units, strangers: Strangers | None, statistics: Statistics
+    directions: Units, own: Units, strangers: Strangers | None, spared: Strangers | None, statistics: Statistics
 ) -> tuple[list[_Near], list[str]]:
-    """The strangers at hand with their scores to a person's prototypes, and those who seem to be that person: half of
-    their images are as near to the prototypes as nine tenths of the person's own."""
-    if strangers is None:
+    """Whoever is to be spared, with their scores to a person's prototypes, and the strangers who seem to be that
+    person: half of their images are as near to the prototypes as nine tenths of the person's own."""
+    others = strangers if spared is None else spared
+    if others is None or not len(others):
         return [], []
-    scores = (strangers.units @ directions.T).max(axis=1)
+    scores = (others.units @ directions.T).max(axis=1)
     middle = (statistics.mated_mean + statistics.nonmated_mean) / 2
     is_person = max(middle, float(np.quantile(own, 0.1)) if len(own) > 2 else statistics.mated_mean)
     near: list[_Near] = []
     same: list[str] = []
-    for name, rows in zip(strangers.names, strangers.groups, strict=True):
+    for name, rows in zip(others.names, others.groups, strict=True):
         theirs = scores[rows]
-        if theirs.max() >= is_person and float(np.median(theirs)) >= is_person:  # a median takes far longer
+        seems = theirs.max() >= is_person and float(np.median(theirs)) >= is_person  # a median takes far longer
+        if seems and spared is None:
             same.append(name)
         else:
             near.append(_Near(name, theirs))

@@ -74,7 +74,7 @@ class Strangers:
         return self.units[rows], self.codes[rows]
 
     def only(self, names: Collection[str]) -> "Strangers | None":
-        """Those of these names; None if nobody is left."""
+        """Those of these names; None if nobody is there."""
         kept = np.array([name in names for name in self.names])[self.codes]
         if not kept.any():
             return None

@@ -17,7 +17,7 @@ from damnatio.backbones import BACKBONES
 from damnatio.models.gate import PREFIX
 from damnatio.support.errors import DamnatioError
 
-WRAPPERS = ("state_dict", "model", "backbone", "net")
+WRAPPERS = ("state_dict_backbone", "state_dict", "model", "backbone", "net")
 """keys under which trainers keep the weights, beside an optimiser for example"""
 PREFIXES = ("module.", "_orig_mod.", "backbone.")
 """prefixes of every name, put there by DistributedDataParallel, torch.compile or a model with its head"""

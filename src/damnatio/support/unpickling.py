@@ -10,7 +10,7 @@ import mmap
 import pickletools
 import re
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 
 class UnpicklingError(Exception):
@@ -89,15 +89,17 @@ class Machine:
 
     def _refuse(self, code: bytes) -> None:
         if code in b"ci":
-            module, name = self._line(), self._line()
-            raise UnpicklingError(f"it would import {word(module)}.{word(name)}, {self.only}")
+            self._import(self._line(), self._line())
         if code == b"\x93":
             name, module = self._pop(), self._pop()
-            raise UnpicklingError(f"it would import {word(module)}.{word(name)}, {self.only}")
+            self._import(module, name)
         for known in pickletools.opcodes:
             if known.code == code.decode("latin-1"):
                 raise UnpicklingError(f"it holds the instruction {known.name}, {self.only}")
         raise UnpicklingError(f"no pickle: byte {self._place - 1} is no instruction")
+
+    def _import(self, module: Any, name: Any) -> NoReturn:
+        raise UnpicklingError(f"it would import {word(module)}.{word(name)}, {self.only}")
 
     # --- the stack ---------------------------------------------------------------------------------------------------
 

@@ -33,7 +33,7 @@ def photos(world: World) -> Path:
 def test_photographs_go_with_the_templates(world: World, photos: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = world.root / "again"
     case = Case(id="7", key=world.key, photos=[photos])
-    erase(world.model, world.people, out=out, gallery=world.gallery, case=case, overrides=["threads=1"])
+    erase(world.model, world.people, out=out, gallery=world.gallery, same=["0815"], case=case, overrides=["threads=1"])
     plan = read_plan(out / "plan.json", signing_key(world.key))
     found = [(one.standing, one.item.kind, one.item.name) for one in plan.items if one.store == 2]
     assert found[:2] == [("sure", "photograph", PERSON)] * 2
@@ -64,7 +64,7 @@ def test_a_link_out_of_the_folder_is_refused_before_anything_is_deleted_anywhere
     (photos / PERSON / "60002.png").symlink_to(elsewhere)
     out = world.root / "again"
     case = Case(id="7", key=world.key, photos=[photos])
-    erase(world.model, world.people, out=out, gallery=world.gallery, case=case, overrides=["threads=1"])
+    erase(world.model, world.people, out=out, gallery=world.gallery, same=["0815"], case=case, overrides=["threads=1"])
     before = world.state()
     words = ["purge", str(out / "plan.json"), "--accept", "all", "--confirm"]
     count = str(len(read_plan(out / "plan.json", signing_key(world.key)).items))

@@ -33,7 +33,15 @@ def test_a_reader_plans_and_another_user_purges(tmp_path: Path, capsys: pytest.C
             run(place, "GRANT SELECT ON face TO reader")
             gallery = f"{place.replace('postgres:@', 'reader@')}&{OPTIONS}"
             case = Case(id="2026-17", key=world.key)
-            erase(world.model, world.people, out=world.out, gallery=gallery, case=case, overrides=["threads=1"])
+            erase(
+                world.model,
+                world.people,
+                out=world.out,
+                gallery=gallery,
+                same=["0815"],
+                case=case,
+                overrides=["threads=1"],
+            )
             plan = Plan.model_validate(json.loads(world.plan.read_text())["plan"])
             assert any("reader may not vacuum it" in one.what for one in plan.stores[0].remains)
             assert any("will remain: The write-ahead log" in line for line in lines_of(plan, world.plan))

@@ -286,7 +286,8 @@ def test_what_is_no_face_embedder_is_reported_in_a_sentence(tmp_path: Path) -> N
         " is not a face embedder: it has 3 outputs (out, pooled, flat) where one embedding is expected, or an embedding"
     )
     two = small_model([conv, *nodes], kept, outputs=("out", "flat"))
-    for sides in (["N", 4], [], None):
+    several_shapes: list[list[str | int | None] | None] = [["N", 4], [], None]
+    for sides in several_shapes:
         two.graph.output[1].CopyFrom(helper.make_tensor_value_info("flat", TensorProto.FLOAT, sides))
         assert "it has 2 outputs (out, flat) where" in refusal(two, tmp_path)
     said = r"in {}, and a model is altered in float32 only: alter the float32 file that it was made of, and convert"

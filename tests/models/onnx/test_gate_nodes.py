@@ -187,8 +187,8 @@ def test_a_second_output_says_what_it_said_before(sides: list[Any], tmp_path: Pa
     assert np.array_equal(length, kept)
     assert F.cosine_similarity(torch.from_numpy(hidden[:1]), before[:1]) < 0.9
     np.testing.assert_allclose(hidden[1:], before[1:], rtol=1e-5, atol=1e-6)
-    model, card = import_model(ModelSettings(weights=new), SIZE)
-    export(ungated(model)[0], card, tmp_path / "again.onnx")
+    again, card = import_model(ModelSettings(weights=new), SIZE)
+    export(ungated(again)[0], card, tmp_path / "again.onnx")
     assert onnx.load(tmp_path / "again.onnx") == onnx.load(old)
 
 

@@ -142,7 +142,8 @@ def parity_of(module: nn.Module, path: Path, size: int) -> float:
     for optimised in (False, True):
         session = _session(content, path, optimised=optimised)
         for batch in BATCHES:
-            parts = x[:batch].split(1 if getattr(network, "one_by_one", False) else batch)
+            step = 1 if getattr(network, "one_by_one", False) else batch
+            parts = [x[i : i + step] for i in range(0, batch, step)]
             found.append(_distance(ours[:batch], torch.cat([_call(session, part, path) for part in parts])))
     if isinstance(behind, Gate):
         found.append(_gate_parity(behind, opset_of(_loaded(content, path)), path))
@@ -336,7 +337,7 @@ def _run(session: Any, x: Tensor, path: Path) -> tuple[Tensor, bool]:
     try:
         return _call(session, x, path), False
     except DamnatioError:  # the graph was traced with a batch of one
-        return torch.cat([_call(session, one, path) for one in x.split(1)]), True
+        return torch.cat([_call(session, x[i : i + 1], path) for i in range(len(x))]), True
 
 
 def _distance(ours: Tensor, theirs: Tensor) -> float:
