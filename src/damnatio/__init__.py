@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from damnatio.evaluation.arrays import evaluate
     from damnatio.evaluation.rates import Result
     from damnatio.models.card import Card
+    from damnatio.models.gate import Gate
     from damnatio.support.errors import DamnatioError
 
 __all__ = [
     "DamnatioError",
+    "Gate",
     "IdentityBalanced",
     "data",
     "erase",
@@ -45,6 +47,7 @@ if not TYPE_CHECKING:
     _NAMES = {
         "DamnatioError": "damnatio.support.errors",
         "IdentityBalanced": "damnatio.data",
+        "Gate": "damnatio.models.gate",
         "evaluate": "damnatio.evaluation.arrays",
     }
 

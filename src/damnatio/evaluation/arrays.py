@@ -131,7 +131,7 @@ def evaluate(
         rows[BEFORE], reference = _kept(first, fmr, fpir), reference_from(first)
     found = measure(compare_members(now, members, 0, seed, then), targets, reference, replicates)
     rows[AFTER] = _kept(found, fmr, fpir)
-    return Results(rows, list(_warnings(found, fmr, fpir)))
+    return Results(rows, list(dict.fromkeys(_warnings(found, fmr, fpir))))
 
 
 def _units(given: ArrayLike, name: str, count: int) -> Units:
