@@ -100,7 +100,7 @@ def test_what_cannot_be_measured_is_refused_in_a_sentence(world: tuple[NDArray[n
     with pytest.raises(ValueError, match=r"'forget' is no role of an image. Did you mean 'forget-"):
         evaluate(after, people, ["forget"] * len(people))
     with pytest.raises(damnatio.DamnatioError, match=r"call damnatio.recheck"):
-        evaluate("embeddings.safetensors", people, roles)  # type: ignore[arg-type]
+        evaluate("embeddings.safetensors", people, roles)
 
 
 def test_roles_are_drawn_by_names_or_by_number() -> None:
