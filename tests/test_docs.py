@@ -238,4 +238,4 @@ def test_the_python_of_the_guide_runs_as_written(
     assert names["embeddings"].shape == (4, 32)
     assert (tmp_path / "altered.safetensors.card.json").exists()
     assert all(file.exists() for file in names["erased"].files)
-    assert names["erased"].complete
+    assert names["erased"].record.unmeasured == ["person000", "person001", "person002"]
