@@ -11,7 +11,7 @@ SECONDS ?= 60
 # glibc gives freed memory back and takes it again in every step. Kept, and in huge pages, trainings are a tenth faster.
 HUGE := glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=4294967296:glibc.malloc.trim_threshold=4294967296:glibc.malloc.top_pad=268435456
 
-.PHONY: demo demo-erasure test test-unit test-cli test-fast test-lowest test-insightface test-real-models test-galleries fuzz test-processors check format results reproduce why limits open-questions bench-frames bench-clusters bench-faces bench-eval bench-paper-eval bench-gate bench-scan bench-galleries bench-charts bench-peers contest contest-lfw bench-train rehearse plans charts-asset lock test-slurm chaos clean
+.PHONY: demo demo-erasure test test-unit test-cli test-fast test-lowest test-insightface test-real-models test-galleries fuzz test-processors check format results reproduce why limits open-questions bench-frames bench-clusters bench-faces bench-eval bench-paper-eval bench-gate bench-scan bench-galleries bench-charts bench-peers contest contest-lfw bench-train rehearse charts-asset lock test-slurm chaos clean
 
 demo: $(READY)  ## the whole experiment on rendered faces: runs/demo/report/index.html
 	$(RUN)/damnatio demo
@@ -154,9 +154,6 @@ contest-lfw: $(READY)  ## the same on LFW; DAMNATIO_ASSETS names the folder with
 
 rehearse: $(READY)  ## the paper's recipe at its full counts, without training to the end; SHARE=0.01 takes a hundredth
 	$(RUN)/python benchmarks/rehearsal $(if $(SHARE),--share $(SHARE))
-
-plans: $(READY)  ## what the paper's recipes take on GPUs: results/plans, which docs/scale.md shows
-	$(RUN)/python results/plans.py
 
 # npm is needed here only: the file that this makes is committed, and the page carries it.
 charts-asset:  ## src/damnatio/reporting/page/echarts.js and its licences, from npm; needs node and npm

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from damnatio.cli import audit, cases, erase, listing, models, planning, runs, stages
+from damnatio.cli import audit, cases, erase, listing, models, runs, stages
 from damnatio.cli.showing import speaks
 from damnatio.cli.streams import harden
 from damnatio.support.errors import DamnatioError, printable
@@ -20,9 +20,9 @@ examples:
   damnatio demo                                       the whole experiment on rendered faces
   damnatio run configs/demo.yaml --set seed=2         a recipe, with one setting changed
   damnatio run my.yaml --set faces.source=folder --set faces.root=~/faces
-  damnatio plan paper-table-5 --device a100 --gpus 4  what it will take, before anything runs
+  damnatio plan paper-table-5                         its stages, images and steps, before anything runs
   damnatio run my.yaml --on gpus                      a task on each GPU; --help says more
-  damnatio status runs/my                             done, running, failed, waiting, time left
+  damnatio status runs/my                             done, running, failed, waiting
   damnatio train demo                                 one stage, on what the earlier ones left
   damnatio faces --sheet sheet.png                    look at the faces
   damnatio faces /data/train.rec --sheet sheet.png    and at your own
@@ -65,7 +65,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="store_true", help="print the version and exit")
     top.set_defaults(act=None, resumes=False)
     verbs = top.add_subparsers(dest="verb", metavar="VERB")
-    for family in (runs, planning, stages, erase, cases, audit, models, listing):
+    for family in (runs, stages, erase, cases, audit, models, listing):
         family.add(verbs)
     return top
 

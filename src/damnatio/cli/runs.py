@@ -1,17 +1,15 @@
-"""The verbs that run a recipe, all stages: `demo` and `run`; and `status`, which says how far a run is."""
+"""The verbs that run a recipe, all stages: `demo` and `run`; `plan`, which lists the stages; `status` of a run."""
 
 import argparse
 import os
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from damnatio.cli.arguments import RECIPE, Verbs, add_recipe_options, folder, positive
 from damnatio.cli.showing import add_tables, say, show_joined, show_report, speaks
-from damnatio.cli.watching import in_the_dark, show_status, watching
 
 if TYPE_CHECKING:
     from damnatio.pipeline import Pipeline
@@ -47,11 +45,16 @@ def add(verbs: "Verbs[argparse.ArgumentParser]") -> None:
         scalars = "write losses and similarities for TensorBoard too, into RUN/tensorboard"
         run.add_argument("--tensorboard", action="store_true", help=scalars)
         run.set_defaults(act=as_group(_run), resumes=True)
-    text = "say what of a run is done, running, failed and waiting, and the time left"
+    text = "list the stages of a recipe: images, steps, and what is there"
+    plan = verbs.add_parser("plan", help=text, description=f"{text[0].upper()}{text[1:]}. Nothing is computed.")
+    plan.add_argument("recipe", metavar="RECIPE", help=RECIPE)
+    add_recipe_options(plan)
+    plan.set_defaults(act=_plan)
+    text = "say what of a run is done, running, failed and waiting"
     status = verbs.add_parser("status", help=text, description=f"{text[0].upper()}{text[1:]}.")
     status.add_argument("run", type=folder, metavar="RUN", help="the folder of a run")
     status.add_argument("--watch", action="store_true", help="go on showing it until all is done")
-    status.set_defaults(act=show_status)
+    status.set_defaults(act=_status)
 
 
 def add_processes(verb: argparse.ArgumentParser) -> None:
@@ -98,7 +101,6 @@ def _without_processes(words: list[str]) -> list[str]:
 @contextmanager
 def in_run(options: argparse.Namespace) -> "Iterator[tuple[dict[str, Pipeline], Walk]]":
     """The pipelines of a command's recipe, by experiment, and the walk through them in the run's folder."""
-    options.started = time.monotonic()
     source, data = getattr(options, "recipe", "demo"), False
     if options.verb == "faces":
         from damnatio.recipe.files import names_faces
@@ -128,18 +130,33 @@ def _run(options: argparse.Namespace) -> int:
         )
 
 
-def _in_slots(options: argparse.Namespace, pipelines: "dict[str, Pipeline]", graph: "Graph", walk: "Walk") -> int:
-    import torch
+def _plan(options: argparse.Namespace) -> int:
+    with in_run(options) as (pipelines, _):
+        from damnatio.running.plan import plan
 
+        for line in plan(pipelines):
+            say(line)
+    return 0
+
+
+def _status(options: argparse.Namespace) -> int:
+    from damnatio.running.status import status, text_of, watch
+
+    if options.watch:
+        with suppress(KeyboardInterrupt):  # the run goes on
+            watch(options.run, say)
+    say(text_of(status(options.run)))
+    return 0
+
+
+def _in_slots(options: argparse.Namespace, pipelines: "dict[str, Pipeline]", graph: "Graph", walk: "Walk") -> int:
     from damnatio.running.failures import all_of
     from damnatio.running.slots import Pool, slots_of
 
     several = ["--processes", str(options.processes)] if options.processes > 1 else []
     command = [sys.executable, "-m", "damnatio", *_task_words(options, walk.folder), *several]
-    slots = slots_of(options.slots, options.processes, say)
-    together = options.processes if torch.cuda.is_available() else 1  # processes on one processor only share it
-    with watching(options, pipelines, graph, walk, slots=len(slots), together=together):
-        pool = Pool(graph, walk.folder, command, slots, walk.say)
+    with _scalars(_wants_scalars(options, pipelines), graph, walk):
+        pool = Pool(graph, walk.folder, command, slots_of(options.slots, options.processes, say), say)
         pool.run()
     _show(options, walk.folder)
     if pool.failed:
@@ -147,21 +164,34 @@ def _in_slots(options: argparse.Namespace, pipelines: "dict[str, Pipeline]", gra
     return 0
 
 
+def _wants_scalars(options: argparse.Namespace, pipelines: "dict[str, Pipeline]") -> bool:
+    return getattr(options, "tensorboard", False) or any(each.recipe.tensorboard for each in pipelines.values())
+
+
+def _scalars(
+    wanted: bool, graph: "Graph", walk: "Walk", nodes: Collection[str] | None = None
+) -> AbstractContextManager[Any]:
+    """Write TensorBoard's files in the block: the main process does."""
+    if not (wanted and speaks()):
+        return nullcontext()
+    from damnatio.running.scalars import Scalars
+
+    return Scalars(walk.folder, graph, nodes)
+
+
 def _by_slurm(options: argparse.Namespace, pipelines: "dict[str, Pipeline]", graph: "Graph", walk: "Walk") -> int:
     from damnatio.cli.jobs import Job
     from damnatio.recipe.schema import SlurmSettings
-    from damnatio.running.expecting import expect
     from damnatio.running.graph import Task
     from damnatio.running.slurm import submit
 
-    scalars = ["--tensorboard"] if options.tensorboard or any(p.recipe.tensorboard for p in pipelines.values()) else []
+    scalars = ["--tensorboard"] if _wants_scalars(options, pipelines) else []
 
     def job(task: Task) -> Job:
         return Job((*_task_words(options, walk.folder), *scalars, "--task", task.mark), os.getcwd())
 
     first = next(iter(pipelines.values()))
     jobs = submit(graph, walk.folder, first.recipe.slurm or SlurmSettings(), job, say)
-    expect(pipelines, graph, walk.folder, say, elsewhere=True)
     say(f"{len(jobs)} jobs are with Slurm: damnatio status {walk.folder} --watch shows how far they are")
     return 0
 
@@ -177,14 +207,13 @@ def run_here(options: argparse.Namespace) -> int:
     with in_run(options) as (pipelines, walk):
         graph = _planned(options, pipelines, walk)
         from damnatio.running.local import run_all, run_task
-        from damnatio.support import processes
 
         if getattr(options, "task", None):
             task = graph.task(options.task)
-            with in_the_dark(options, graph, walk, task.nodes):
+            with _scalars(options.tensorboard, graph, walk, task.nodes):  # else the parent of the slots writes them
                 run_task(task, pipelines, graph, walk)
         else:
-            with watching(options, pipelines, graph, walk, together=processes.size()):
+            with _scalars(_wants_scalars(options, pipelines), graph, walk):
                 made = run_all(pipelines, graph, walk)
             if made and speaks():
                 _show(options, walk.folder)
@@ -196,7 +225,7 @@ def _planned(options: argparse.Namespace, pipelines: "dict[str, Pipeline]", walk
     """The graph of the recipe, which is left in the run's folder for `status`."""
     from damnatio.running.graph import graph_of
 
-    graph = graph_of(pipelines, getattr(options, "recipe", "demo"))
+    walk.graph = graph = graph_of(pipelines, getattr(options, "recipe", "demo"))
     if speaks():
         graph.save(walk.folder)
     return graph

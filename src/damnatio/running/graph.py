@@ -56,11 +56,6 @@ class Graph:
     recipe: str = ""
     """how the command named the recipe"""
 
-    @property
-    def whole(self) -> bool:
-        """Whether every need is a node too: faces that were recorded on another machine are none."""
-        return all(need in self.nodes for node in self.nodes.values() for need in node.needs.values())
-
     @cached_property
     def names(self) -> dict[str, str]:
         """The name of each node, as people see it: `5-forget/S1-OF`, or `vit-s:5-forget/S1-OF` if several experiments

@@ -12,9 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from damnatio.running.expecting import trains
 from damnatio.running.graph import Graph
-from damnatio.running.status import NO_LOSS, line_of
+from damnatio.running.status import NO_LOSS, line_of, trains
 from damnatio.support.errors import DamnatioError
 from damnatio.training.loop import METRICS
 from damnatio.training.similarity import FILE as SIMILARITY

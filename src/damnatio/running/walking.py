@@ -13,19 +13,23 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from damnatio.running.failures import FOLDER, LAUNCH, all_of, clear, failures, last_line, record
 from damnatio.running.launching import AGAIN
 from damnatio.support import processes
 from damnatio.support.errors import DamnatioError
 from damnatio.support.files import content_key
+from damnatio.support.progress import prefixed
 from damnatio.training.stopping import Stopped, stop_requested
 from damnatio.workspace import LOCKS, Absent, Output, Wanted, Workspace
 
-GRAPH, ESTIMATE = ".graph.json", ".estimate.json"
-LEFT = {FOLDER, GRAPH, ESTIMATE}
-"""what says how far a run is, and is worth nothing where nothing was made"""
+if TYPE_CHECKING:
+    from damnatio.running.graph import Graph
+
+GRAPH = ".graph.json"
+LEFT = {FOLDER, GRAPH}
+"""status files; deleted if the run produced no output"""
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,9 @@ class Walk(Workspace):
         self.chosen = chosen
         self.nodes: dict[str, Node] = {}
         self.errors: dict[str, Exception] = {}
+        self.graph: Graph | None = None
+        """all stages of the command, if it is known: so the progress can say how many are done"""
+        self._done: dict[str, Output] = {}
         self._of: dict[Path, str] = {}
         self._given_up = _given_up(folder)
 
@@ -107,7 +114,8 @@ class Walk(Workspace):
         if processes.from_main(stop_requested):
             raise Stopped(f"Asked to stop before {node.title}: the same command goes on from there.")
         try:
-            made = make()
+            with prefixed(self._count()):
+                made = make()
         except (Stopped, GroupEndedError):  # the first is no failure, and the second is noted where it happened
             raise
         except Exception as error:
@@ -126,6 +134,13 @@ class Walk(Workspace):
         if processes.is_main():
             clear(self.folder, node.id)
         return made
+
+    def _count(self) -> str:
+        """How many stages are done, by the run's folder."""
+        if self.graph is None or not processes.is_main():
+            return ""
+        self._done = self.graph.done(self.folder, self._done)
+        return f"[{len(self._done)} of {len(self.graph.nodes)}]"
 
     def __exit__(self, *what: object) -> None:
         """Leave the folder. If nothing was ever made in it, nothing is left."""

@@ -37,7 +37,7 @@ from damnatio.support import processes
 from damnatio.support.devices import use_tf32
 from damnatio.support.errors import DamnatioError
 from damnatio.support.exchange import GradientSum, any_of, gathered, same_everywhere
-from damnatio.support.progress import progress, watched
+from damnatio.support.progress import progress
 from damnatio.training.batch_norm import synchronised
 from damnatio.training.checkpoints import Checkpoint, Schedule, drop_lines_after
 from damnatio.training.embedding_pass import EmbeddingPass
@@ -48,8 +48,6 @@ from damnatio.training.stopping import Stopped, stop_requested
 
 METRICS = "metrics.jsonl"
 """the log of the losses, one line per `log_every` steps"""
-TRIAL, WORTH_SAYING = 8, 60.0
-"""After so many steps the time that remains is estimated, and reported if it is more than so many seconds."""
 _EPOCH, _BACKBONE, _LOSS = 8, 9, 10  # streams of random numbers beside those of the batches
 READERS = 4
 """processes that read images for a GPU. A core decodes some 11,000 small JPEGs a second (`make bench-train`), so one or
@@ -89,8 +87,8 @@ class Job:
 
 
 def fit(job: Job, folder: Path, say: Callable[[str], None] = lambda line: None) -> None:
-    """Train the job to its end in `folder`, from the checkpoint there if there is one. A long training reports how
-    long it will take. Every process of a job calls this with the same arguments; the main process writes."""
+    """Train the job to its end in `folder`, from the checkpoint there if there is one. Every process of a
+    job calls this with the same arguments; the main process writes."""
     _Loop(job, folder, say if processes.is_main() else lambda line: None).run()
 
 
@@ -124,7 +122,6 @@ class _Loop:
         self.embedding = EmbeddingPass(self._fast(job.backbone), self.settings.precision, gradients)
         self.original = EmbeddingPass(self._fast(forgetting.original), self.settings.precision) if forgetting else None
         self.similarity = self._similarity()
-        self._warm = 0.0
 
     def _similarity(self) -> Similarity:
         job, count = self.job, self.settings.probe_pairs
@@ -180,10 +177,8 @@ class _Loop:
             logged, logged_step = time.monotonic(), start
             for step, batch in zip(range(start, self.steps), self._loader(start), strict=True):
                 terms = self._step(step, batch)
-                now = time.monotonic()
-                self._say_time_left(step, done=step - start, now=now)
                 if (step + 1) % self.settings.log_every == 0 or step + 1 == self.steps:
-                    speed = (step + 1 - logged_step) * images_per_step / (now - logged)
+                    speed = (step + 1 - logged_step) * images_per_step / (time.monotonic() - logged)
                     log.write(json.dumps(self._line(step, terms, speed)) + "\n")
                     log.flush()
                     self._look(step + 1, due=step + 1 == self.steps or self.similarity.is_due())
@@ -223,16 +218,6 @@ class _Loop:
                 f"{self.job.title} was asked to stop, and saved its state after step {step} of {self.steps}: the same "
                 "command goes on from there."
             )
-
-    def _say_time_left(self, step: int, done: int, now: float) -> None:
-        """Estimate the remaining time from the trial steps. The first step does not count: it is slower."""
-        if done == 0:
-            self._warm = now
-        elif done == TRIAL:
-            left = self.steps - step - 1
-            seconds = (now - self._warm) / TRIAL * left
-            if seconds > WORTH_SAYING and not watched():  # who watches says it of the whole run
-                self.say(f"{self.job.title}: about {seconds / 60:.0f} min for the remaining {left:,} steps")
 
     def _step(self, step: int, batch: Batch) -> dict[str, float]:
         """One step of the optimiser; the loss and its terms. A loss or gradient that is not finite is an error."""

@@ -1,1 +1,0 @@
-"""What a recipe will take, before anything runs: images, steps, memory, disk and hours."""
