@@ -66,12 +66,11 @@ def test_a_terminal_shows_the_progress_of_each_stage(tmp_path: Path) -> None:
 def test_slots_say_plain_lines(tmp_path: Path) -> None:
     assert main(["evaluate", "demo", "--run", str(tmp_path / "run"), *words("forget.methods=[]")]) == 0
     settings = words("forget.methods=[HD, PD]", "forget.epochs=2")
-    program = "from damnatio.support import progress; progress.EVERY = 0.0\n"
-    environment = {"PYTHONSTARTUP": "", "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    program = "from damnatio.support import progress; progress.EVERY = 0.001\n"
+    environment = {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
     (tmp_path / "sitecustomize.py").write_text(program)  # of the slots too
-    done = damnatio(
-        *["run", "demo", "--on", "gpus", "--slots", "2", "--run", tmp_path / "run", *settings], environment=environment
-    )
+    slots = ["--on", "gpus", "--slots", "2", "--run", str(tmp_path / "run")]
+    done = damnatio("run", "demo", *slots, *settings, environment=environment)
     assert done.returncode == 0, done.stderr
     for name in ("HD", "PD"):
         assert re.search(rf"^\[\d+ of 14\] S1 {name}: \d+% of [\d,]+ images, .* left, loss ", done.stdout, re.MULTILINE)
