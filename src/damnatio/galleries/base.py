@@ -45,6 +45,7 @@ from damnatio.galleries.items import (
     Sought,
     Step,
     Vectors,
+    is_text,
 )
 from damnatio.galleries.searching import exact_search
 from damnatio.support.errors import DamnatioError
@@ -188,6 +189,11 @@ class Store(ABC):
 
     def item(self, **content: Any) -> Item:
         """An item of this store."""
+        if not is_text(content["place"] + content["id"]):
+            raise DamnatioError(
+                f"The gallery {self.address.shown}: the row {content['id']!r} of {content['place']} has an id that "
+                "is no text (UTF-8), and no plan can name it: mend it."
+            )
         return Item(store=self.address.shown, **content)
 
     def need_write(self) -> None:

@@ -185,6 +185,7 @@ def read_plan(path: Path, key: "Ed25519PrivateKey") -> Plan:
     try:
         content: Any = json.loads(path.read_text(encoding="utf-8"))
         plan, seal = content["plan"], content["seal"]
+        sealed = canonical(plan)
         keyid, signature = str(seal["keyid"]), base64.b64decode(seal["sig"], validate=True)
     except FileNotFoundError:
         raise DamnatioError(f"There is no plan {path}: `damnatio erase ... --case ID` makes one.") from None
@@ -195,7 +196,7 @@ def read_plan(path: Path, key: "Ed25519PrivateKey") -> Plan:
         raise DamnatioError(
             f"{path} was sealed with the key {keyid[:16]}, and this one is {mine[:16]}: give the right one with --key."
         )
-    if not Envelope(KIND, canonical(plan), keyid, signature).is_signed_by(key.public_key()):
+    if not Envelope(KIND, sealed, keyid, signature).is_signed_by(key.public_key()):
         raise DamnatioError(f"{path} was changed after it was sealed: nothing was deleted. Make a new plan.")
     format = plan.get("format") if isinstance(plan, dict) else None
     if format != FORMAT:
