@@ -140,5 +140,6 @@ def test_scores_that_spread_a_little_wider_than_assumed_are_a_warning(tmp_path: 
     model = write_model(tmp_path / "rather-narrow", dim=64)  # a deviation of 0.125
     people = write_people(tmp_path / "people", range(5))
     out = tmp_path / "out"
-    assert main(["erase", str(model), str(people), "--out", str(out), "--set", "threads=1"]) == 3
-    assert "0.074 is assumed (defaults for cosine models)" in (out / "erasure.json").read_text()
+    done = erase(model, people, out=out, overrides=["threads=1"])
+    assert done.record.exit_code == 3
+    assert any("0.074 is assumed (defaults for cosine models)" in words for words in done.record.warnings)
