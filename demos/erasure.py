@@ -66,6 +66,7 @@ def carry_out(out: Path, model: Path, addresses: list[str], photos: Path | None)
     secret = [word for address in addresses if "://" in address for word in ("--gallery", address)]  # has a password
     where += ["--photos", str(photos)] if photos else []
     damnatio("erase", model, out / "people", *where, "--case", "2026-0817", "--out", case, "--key", key,
+             "--same", GUEST, "--not-same", "all-others",
              "--strangers", "0.003", "--goal", "0.8", "--remains", "nightly backups, kept for 30 days",
              "--recipient", "the visitors' desk", codes=(0, 3))  # fmt: skip
     plan = json.loads((case / "plan.json").read_text())["plan"]
