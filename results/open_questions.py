@@ -11,8 +11,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from collect import _operating_point
+from collect import operating_points
 
+from damnatio.methods import METHODS
 from damnatio.reporting.against_paper import spearman
 
 QUESTIONS = {
@@ -44,7 +45,7 @@ Rows = Sequence[Mapping[str, str]]
 def page(name: str, rows: Rows) -> str:
     """The page. The first head or share is the one that the others are compared with."""
     title, done, column = QUESTIONS[name]
-    point = _operating_point([dict(row) for row in rows])
+    point = operating_points([dict(row) for row in rows])[0]
     panels = list(dict.fromkeys(row[column] for row in rows))
     methods = list(dict.fromkeys(row["method"] for row in rows))
     found = {
@@ -60,7 +61,8 @@ def page(name: str, rows: Rows) -> str:
     for (group, metric), words in NUMBERS.items():
         values = {panel: {m: found.get((panel, m, group, metric)) for m in methods} for panel in panels}
         digits = 5 if metric == "FMR" else 3
-        parts.append(f"## {words}\n\n{_table(['', *panels], _lines(values, methods, digits))}")
+        chance = "" if group == "R" else f"{float(point):g}"
+        parts.append(f"## {words}\n\n{_table(['', *panels], _lines(values, methods, digits, chance))}")
         measured = words.split(" (")[0].split(":")[0]
         orders = _orders(values, [m for m in methods if m != BEFORE], digits)
         order.append([measured, *("-" if math.isnan(value) else f"{value:.2f}" for value in orders)])
@@ -100,14 +102,19 @@ def _orders(values: Mapping[str, Mapping[str, float | None]], methods: Sequence[
     return found
 
 
-def _lines(values: Mapping[str, Mapping[str, float | None]], methods: Sequence[str], digits: int) -> list[list[str]]:
+def _lines(
+    values: Mapping[str, Mapping[str, float | None]], methods: Sequence[str], digits: int, chance: str
+) -> list[list[str]]:
     lines = []
-    for method in methods:
+    maps = [method for method in methods if method in METHODS.names() and METHODS.get(method).behind]
+    for method in [*(m for m in methods if m not in maps), *maps]:
+        if method in maps[:1]:
+            lines.append(["*maps behind f\\*, which stays in the file:*", *[""] * len(values)])
         cells = [panel[method] for panel in values.values()]
         if any(cell is not None for cell in cells):
             shown = ["" if cell is None else f"{cell:.{digits}f}" for cell in cells]
             lines.append(["f\\*" if method == BEFORE else method, *shown])
-    return lines
+    return [*lines, ["chance", *[chance] * len(values)]] if chance else lines
 
 
 def _table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:

@@ -4,7 +4,7 @@ figure."""
 import csv
 import math
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,6 +51,15 @@ SHORT = {
 }
 """the columns of the summary"""
 NAMES = {ORIGINAL: "f\\*, before"}
+BEHIND = "*a map behind f\\*, which stays in the file:*"
+MAPS = ("GS",)
+"""behind f*, which stays in the file"""
+REMOVED = {
+    "OF": "OF was taken out: it ran with an earlier frame.",
+    "CP": "CP was taken out: it ran with the centroid of a batch (`step`).",
+    "FT": "No control (FT) took part.",
+}
+"""said where a method is missing"""
 WHERE = {
     "rendered": "10 rendered people forgotten by iresnet-tiny; another f\\* and other people in each draw",
     "lfw": "40 people of LFW forgotten by a published MobileFaceNet, whose tail is trained; other people in each draw",
@@ -145,7 +154,11 @@ def table(runs: Sequence[dict[str, str]], world: str) -> str:
         cells = [_cell(rows, column.name, digits=4 if column.name == "footprint" else 3) for column in COLUMNS]
         gradients = f"{round(mean(rows, 'image_gradients')):,}"
         cost = [gradients, _cell(rows, "seconds", digits=1)] if name != ORIGINAL else ["", ""]
+        if name in MAPS:
+            lines.append([BEHIND, *[""] * (len(lines[0]) - 1)])
         lines.append([NAMES.get(name, name), *cells, *cost, rows[0]["setting"].replace("_", "\\_")])
+    points = ["" if column.point is None else f"{column.point:g}" for column in COLUMNS]
+    lines.append(["chance", *points, "", "", ""])
     draws = len(methods[ORIGINAL])
     missing = f" {len(REPORTED) - draws} of {len(REPORTED)} draws are missing." if draws < len(REPORTED) else ""
     commits = sorted({row["commit"] for row in runs if row["commit"]})
@@ -159,6 +172,7 @@ def table(runs: Sequence[dict[str, str]], world: str) -> str:
         "Old templates: enrolled under f\\*, probes under f, at the threshold of f\\*.",
         f"Seconds: of one processor thread, for forgetting alone. {budget(world)}",
         f"Code at {', '.join(commits)}.",
+        *missing_methods(methods),
     )
     return f"**The contest: {WHERE[world]}**\n\n{_markdown(lines)}\n\n{' '.join(sentences)}\n"
 
@@ -188,7 +202,7 @@ def summary(runs: Sequence[dict[str, str]], world: str) -> str:
     methods = reported(runs)
     before = mean(methods[ORIGINAL], "test")
     harm = {name: linked(rows) + max(0.0, before - mean(rows, "test")) for name, rows in methods.items()}
-    order = sorted((name for name in methods if name != ORIGINAL), key=harm.__getitem__)
+    order = sorted((name for name in methods if name != ORIGINAL), key=lambda name: (name in MAPS, harm[name]))
     lines = [["", *SHORT.values(), "image-gradients", "seconds"]]
     for name in (ORIGINAL, *order):
         rows = methods[name]
@@ -198,11 +212,19 @@ def summary(runs: Sequence[dict[str, str]], world: str) -> str:
             if name == ORIGINAL
             else [f"{round(mean(rows, 'image_gradients')):,}", f"{mean(rows, 'seconds'):.0f}"]
         )
+        if name in MAPS:
+            lines.append([BEHIND, *[""] * (len(lines[0]) - 1)])
         lines.append([NAMES.get(name, name), *cells, *cost])
+    lines.append(["chance", f"{RECOGNITION:g}", *[f"{FORGETTING:g}"] * 3, "", "", ""])
     return (
         f"{_markdown(lines)}\n\nMean ± standard deviation of {len(methods[ORIGINAL])} draws: {WHERE[world]}. The first "
-        "column at a false match rate of 1 in 10,000, the next three at 1 in 100.\n"
+        "column at a false match rate of 1 in 10,000, the next three at 1 in 100. "
+        f"{' '.join(missing_methods(methods))}\n"
     )
+
+
+def missing_methods(methods: Collection[str]) -> list[str]:
+    return [words for name, words in REMOVED.items() if name not in methods]
 
 
 def linked(rows: Sequence[dict[str, str]]) -> float:

@@ -40,6 +40,7 @@ _NO_EFFECT = {
     "cache_gb",
     "slurm",
     "tensorboard",
+    "deterministic",
 }
 """Settings that change how a result is reached, but never the result: no key depends on them."""
 
@@ -92,7 +93,7 @@ class Pipeline:
             from damnatio.training.loop import fit
             from damnatio.training.original import import_original, original_job
 
-            set_threads(recipe.threads)
+            set_threads(recipe.threads, recipe.deterministic)
             if recipe.model.weights:
                 import_original(recipe, self.images(faces), self._table(partitions), folder)
             else:
@@ -117,7 +118,7 @@ class Pipeline:
             from damnatio.support.devices import set_threads
             from damnatio.training.trunks import keep_activations
 
-            set_threads(recipe.threads)
+            set_threads(recipe.threads, recipe.deterministic)
             backbone, card = load_backbone(original.path)
             rows, batch = self._table(partitions).trained(), recipe.evaluate.embed_batch
             images = Pixels(self.images(faces), card)
@@ -144,7 +145,7 @@ class Pipeline:
             from damnatio.support.devices import set_threads
             from damnatio.training.loop import fit
 
-            set_threads(recipe.threads)
+            set_threads(recipe.threads, recipe.deterministic)
             images, table = self.images(faces), self._table(partitions)
             fit(
                 forgetting_job(recipe, images, table, original.path, scale, variant, trunk.path if trunk else None),
@@ -172,7 +173,7 @@ class Pipeline:
             from damnatio.forgetting.closed_form import alter
             from damnatio.support.devices import set_threads
 
-            set_threads(recipe.threads)
+            set_threads(recipe.threads, recipe.deterministic)
             table = self._table(partitions)
             units, rows = load_embeddings(embeddings.path / FILE, table.table)
             others = load_embeddings(strangers.path / FILE, table.table)
@@ -201,7 +202,7 @@ class Pipeline:
             from damnatio.models.store import load_backbone
             from damnatio.support.devices import set_threads
 
-            set_threads(self.recipe.threads)
+            set_threads(self.recipe.threads, self.recipe.deterministic)
             rows = self._table(partitions).evaluated()
             backbone, card = load_backbone(model.path)
             batch = self.recipe.evaluate.embed_batch
@@ -238,7 +239,7 @@ class Pipeline:
             from damnatio.forgetting.closed_form import mapped
             from damnatio.support.devices import set_threads
 
-            set_threads(self.recipe.threads)
+            set_threads(self.recipe.threads, self.recipe.deterministic)
             units, rows = read_embeddings(original.path / FILE)
             save_embeddings(mapped(model.path, units), rows, folder)
 
@@ -260,7 +261,7 @@ class Pipeline:
             from damnatio.models.store import load_backbone
             from damnatio.support.devices import set_threads
 
-            set_threads(self.recipe.threads)
+            set_threads(self.recipe.threads, self.recipe.deterministic)
             backbone, card = load_backbone(inputs["original"].path)
             captures = Table.read(inputs["captures"].path / "captures.parquet")
             images, partitions = self.images(inputs["faces"]), self._table(inputs["partitions"])
@@ -287,7 +288,7 @@ class Pipeline:
             from damnatio.support import processes
             from damnatio.support.devices import set_threads
 
-            set_threads(recipe.threads)
+            set_threads(recipe.threads, recipe.deterministic)
             table = self._table(partitions)
             reference = star = None
             if variant != ORIGINAL:

@@ -75,7 +75,18 @@ def test_with_strangers_and_photographs_enough_it_is_measured(
     assert again == 3  # 30 pairs are too few over all
     capsys.readouterr()
     assert erased(tmp_path / "o2" / NAME, "--list") == 0
-    assert "Of 4 asked for 0 measured to be forgotten" in capsys.readouterr().out  # one more makes all cones narrower
+    assert "Of 4 people 0 were measured to be forgotten" in capsys.readouterr().out  # one more makes all cones narrower
+
+
+@pytest.mark.parametrize("photographs", [1, 2, 5])
+def test_few_photographs_are_no_measurement(tmp_path: Path, model: Path, gallery: Path, photographs: int) -> None:
+    people, out = write_people(tmp_path / "people", range(3), photographs=photographs), tmp_path / "out"
+    assert erased(model, people, "--gallery", gallery, "--out", out) == 3
+    record = record_of(out)
+    assert {line["verdict"] for line in record["people"]} == {"hidden, not measured"}
+    assert [line["held"]["photographs"] for line in record["people"]] == [photographs if photographs > 1 else 0] * 3
+    assert "3 hidden, not measured" in record["verdict"]
+    assert "unknown" not in record["verdict"]
 
 
 @pytest.mark.parametrize("photographs", [1, 12])
@@ -94,7 +105,7 @@ def test_without_strangers_the_share_is_unknown_and_nobody_is_called_forgotten(
     listed = capsys.readouterr().out
     for words in (told, page, listed):
         assert "Strangers touched: unknown, since no strangers were at hand." in words
-        assert "Of 3 asked for 0 measured to be forgotten, 3 hidden, not measured." in words
+        assert "Of 3 people 0 were measured to be forgotten, 3 hidden, not measured." in words
     for words in (told, page):
         assert "Hidden, not measured: person000, person001, person002" in words
         assert "at most 0.0001" not in words

@@ -325,7 +325,7 @@ def test_control_is_named_and_never_chosen() -> None:
     assert found is not None
     assert found.variant == "HD"
     assert found.text.startswith(
-        "3 of 9 people still link beyond chance, under HD; before, 9. Under FT, the control: 9 of 9"
+        "3 of 9 people still link beyond chance, under HD; before, 9. Under FT, the control, 9 of 9. Met"
     )
     alone = recommend({"FT": control}, titles, "FT")
     assert alone is not None

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import distributed, nn
 from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from damnatio.training.batch_norm import _Function, _Synchronised
 
@@ -50,6 +52,34 @@ def test_output_and_gradients_are_those_of_torch(
         found.append([out, *torch.autograd.grad((out * slope).sum(), leaves)])
     for mine, theirs in zip(*found, strict=True):
         assert (mine.to(wide) - theirs.to(wide)).abs().max() <= near * theirs.abs().max().clamp_min(1)
+
+
+class _AsOnCuda(TorchDispatchMode):
+    """Asks of the kernel's arguments what the kernel for GPUs asks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = 0
+
+    def __torch_dispatch__(self, call: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if call is torch.ops.aten.native_batch_norm_backward.default:
+            _, x, _, _, _, save_mean, save_invstd, train, eps, _ = args
+            assert save_mean is not None, "save_mean should always be defined"
+            assert save_invstd is not None, "save_invstd should always be defined"
+            assert not train
+            torch.testing.assert_close(save_mean, x.mean(dim=(0, 2, 3)))
+            torch.testing.assert_close(save_invstd, (x.var(dim=(0, 2, 3), correction=0) + eps).rsqrt())
+            self.asked += 1
+        return call(*args, **(kwargs or {}))
+
+
+def test_the_kernel_for_gpus_gets_all_that_it_asks_for() -> None:
+    torch.manual_seed(0)
+    x = (3 + 2 * torch.randn(6, 5, 3, 4)).requires_grad_()
+    out = _Function.apply(x, torch.randn(5), torch.randn(5), 1e-3)[0]  # type: ignore[no-untyped-call]
+    with _AsOnCuda() as mode:
+        out.square().sum().backward()
+    assert mode.asked == 1
 
 
 def test_running_statistics_move_as_torch_moves_them() -> None:

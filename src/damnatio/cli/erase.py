@@ -30,7 +30,7 @@ def add(verbs: "Verbs[argparse.ArgumentParser]") -> None:
     out = Path("erasure")
     verb.add_argument("--out", type=folder, default=out, metavar="OUT", help="a new folder for everything (erasure)")
     verb.add_argument("--method", default="", help="one of `damnatio ls methods` (GS)")
-    burn_in = "train the network to forget, so that the file holds no template (--method BI)"
+    burn_in = "train the network to forget, which adds no template to the file (--method BI)"
     verb.add_argument("--burn-in", action="store_true", help=burn_in)
     gallery = "a gallery in service, as a file or an address; its people are spared; may be repeated"
     verb.add_argument("--gallery", action="append", default=[], metavar="URI", help=gallery)

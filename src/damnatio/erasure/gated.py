@@ -126,7 +126,7 @@ def erase_by_gate(
             limits=[*written.limits, *LIMITS],
             measured=ALL_AND_FOUR_FIFTHS + (ALONE if planned.before else "") if reported else "",
         )
-        for line in [*outcome(lines), record.strangers, record.holds]:
+        for line in [*outcome(lines), record.holds]:
             say(line)
         return delivery.deliver(record, reported, planned)
 

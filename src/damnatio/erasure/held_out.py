@@ -50,10 +50,12 @@ def measured(trial: Trial, plan: Plan, goal: float) -> Gate:
     level = plan.hidden.statistics.level(LINKED)
     people = _used(plan)
     counts = {person.name: np.zeros(5, np.int64) for person in people}
-    for fitted_on in (0, 1) if plan.hidden.statistics.people else ():  # else nothing says from which score on two
-        gate = trial.fitted([half for person in people if len((half := _half(person, fitted_on)).units)], plan)
-        for person in people:  # photographs are linked
-            counts[person.name] += _counted(_half(person, 1 - fitted_on), gate, level)
+    for fitted_on in (0, 1) if plan.hidden.statistics.people else ():  # else nothing says what is linked
+        halves = {person.name: _half(person, fitted_on) for person in people}
+        gate = trial.fitted([half for half in halves.values() if len(half.units)], plan)
+        for person in people:
+            if len(halves[person.name].units):  # a single photograph has no other half
+                counts[person.name] += _counted(_half(person, 1 - fitted_on), gate, level)
     begins, held = plan.gate.record.begins(), {}
     for chosen in plan.hidden.chosen:
         if chosen.member is not None:

@@ -65,7 +65,7 @@ def erase_by_training(
     recipe = recipe_of(request, model, card, request.model)
     if recipe.forget.methods != [request.method]:
         raise DamnatioError("An erasure has one method: say --method, and leave forget.methods out.")
-    set_threads(recipe.threads)
+    set_threads(recipe.threads, recipe.deterministic)
     assert request.people is not None
     faces = FacesOf(request.people, card.size, request.resize)
     chosen = method_settings(recipe, "GS")

@@ -90,7 +90,7 @@ def on_person(held: Held | None, short: str = "", why_unmeasured: str = "") -> J
         said = f"{held.linked} of {held.pairs} pairs of {HELD} are linked (95 %: at most {high:.3f})"
         if held.pairs >= LEAST and low > PERSON:
             return Judged(PARTLY if held.linked <= held.pairs / 2 else NOT, said)
-        if held.photographs and upper(held.hidden, held.photographs) < held.goal:
+        if held.pairs >= LEAST and held.photographs and upper(held.hidden, held.photographs) < held.goal:
             seen = f"{held.hidden} of {held.photographs} {HELD} are hidden, and the goal is {held.goal:.0%}"
             return Judged(PARTLY, seen)
         if held.given_linked > chance(held.given):
@@ -129,7 +129,7 @@ def on_model(people: Sequence[tuple[Judged, Held | None]], touched: Touched, *, 
         )
     else:
         rest = [f"{counts[kind]} {kind}" for kind in (UNMEASURED, PARTLY, NOT) if counts[kind]]
-        words = f"Of {len(judged)} asked for {counts[FORGOTTEN]} measured to be forgotten, {', '.join(rest)}."
+        words = f"Of {len(judged)} people {counts[FORGOTTEN]} were measured to be forgotten, {', '.join(rest)}."
     if not known:
         words += " The share of strangers who are touched is unknown."
     if not complete and code == DONE:

@@ -9,7 +9,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from damnatio.galleries.items import GROUP, SPELLING, UNLIKE, Block, Found, Item, Key, Place, Sought, Units, Vectors
+from damnatio.galleries.items import (
+    GROUP,
+    PICTURES,
+    SPELLING,
+    UNLIKE,
+    Block,
+    Found,
+    Item,
+    Key,
+    Place,
+    Sought,
+    Units,
+    Vectors,
+)
 from damnatio.galleries.path_names import names_in
 from damnatio.galleries.walking import walk
 
@@ -52,7 +65,7 @@ def find(store: "Store", sought: Sought) -> Found:
     items = finder.items
     _add(items, store.attached(list(items)))
     _add(items, _orphans(store, sought, finder.notes))
-    return Found(list(items.values()), list(finder.notes), finder.vectors, finder.compared)
+    return Found(list(items.values()), list(finder.notes), finder.vectors, finder.rows, finder.compared)
 
 
 def find_all(stores: Sequence["Store"], sought: Sought) -> list[Found]:
@@ -81,7 +94,7 @@ def _with_more(store: "Store", found: Found, names: Iterable[str], vectors: Mapp
     _add(items, store.attached([item.key for item in following.items]))
     rows = {key: vector for key, vector in following.vectors.items() if key in items}
     notes = list(dict.fromkeys([*found.notes, *following.notes]))
-    return Found(list(items.values()), notes, {**found.vectors, **rows}, found.compared)
+    return Found(list(items.values()), notes, {**found.vectors, **rows}, found.rows, found.compared)
 
 
 class _Finder:
@@ -91,10 +104,11 @@ class _Finder:
         self.items: dict[Key, Item] = {}
         self.vectors: dict[Key, Vectors] = {}
         self.notes: dict[str, None] = {}
-        self.compared = 0
+        self.rows = self.compared = 0
 
     def see(self, place: Place, block: Block) -> None:
         seen = _seen(self._store, place, block, self._sought, self.notes)
+        self.rows += len(block.ids)
         self.compared += int(np.count_nonzero(~np.isnan(seen.scores)))
         for row, item in _of_block(self._store, place, block, seen, self._names, self._besides):
             known = self.items.get(item.key)
@@ -138,7 +152,6 @@ def _of_block(
         )
 
 
-PICTURES = ("photograph", "thumbnail")
 EQUAL = 0.9995
 """Two vectors of this cosine are one template, stored twice."""
 SHARED_BY = 100

@@ -24,6 +24,9 @@ SHARED, GROUP, UNLIKE, SPELLING = "shared", "group", "unlike", "spelling"
 in capitals, accents' encoding or separators"""
 
 
+PICTURES = ("photograph", "thumbnail")
+
+
 class Frozen(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -163,6 +166,7 @@ class Found:
     notes: list[str]
     vectors: "dict[Key, Vectors]" = field(default_factory=dict)
     """of the items that have one"""
+    rows: int = 0
     compared: int = 0
     """rows that were compared with the templates"""
 

@@ -16,7 +16,8 @@ PROTOCOL: dict[str, set[str] | None] = {
 PLACES = {"root", "path", "pools", "cache_gb"}
 """keys of the faces that say where they are and how they are kept"""
 _NO_PART: Any = {
-    **dict.fromkeys(("name", "seed", "seeds", "experiments", "plugins", "threads", "tensorboard"), True),
+    **dict.fromkeys(("name", "seed", "seeds", "experiments", "plugins"), True),
+    **dict.fromkeys(("threads", "deterministic", "tensorboard"), True),
     "faces": PLACES,
     "model": {"weights"},
     "evaluate": {"embed_batch"},

@@ -237,6 +237,9 @@ class Recipe(Section):
         description="processor threads; 0 takes one per core, on a busy machine too. The last bits of trained weights "
         "depend on the number: set it if two runs must be the same",
     )
+    deterministic: bool = Field(
+        True, description="let two runs on one machine give the same bits; on a GPU, false allows quicker kernels"
+    )
     tensorboard: bool = Field(
         False, description="write losses and similarities for TensorBoard too, into `tensorboard/` of the run's folder"
     )

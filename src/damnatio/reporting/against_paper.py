@@ -8,7 +8,7 @@ at the lowest that it can.
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -103,6 +103,16 @@ class Comparison:
             for row, both in rows.items()
         }
 
+    def distinct(self) -> list[Sign]:
+        """Each difference once, with all its places: the text names some of them several times."""
+        found: dict[tuple[str, float | None, facts.Difference], Sign] = {}
+        for sign in self.signs:
+            key = sign.title, sign.point, replace(sign.difference, place="", point=None)
+            places = [found[key].difference.place] if key in found else []
+            place = ", ".join(dict.fromkeys([*", ".join(places).split(", "), sign.difference.place]))
+            found[key] = replace(sign, difference=replace(sign.difference, place=place.removeprefix(", ")))
+        return list(found.values())
+
     def write(self, folder: Path) -> None:
         """The page, and its three tables as CSV: cells, rows and signs."""
         write_atomically(folder / f"{NAME}.md", self.markdown())
@@ -140,15 +150,16 @@ class Comparison:
             lines += [*self._panel(panel, correlations), ""]
         lines += ["*Differences that the paper's text names and this run does not have*", ""]
         lines += ["| place | the paper: higher | lower | ours | ours | |", "| --- " * 6 + "|"]
-        lines += [_sign(sign) for sign in self.signs if sign.outcome in (REVERSED, NOISE)]
+        lines += [_sign(sign) for sign in self.distinct() if sign.outcome in (REVERSED, NOISE)]
         return "\n".join(lines) + "\n"
 
     def _summary(self) -> Iterator[str]:
         counts = dict.fromkeys((AS_IN_THE_PAPER, REVERSED, NOISE, ABSENT), 0)
-        for sign in self.signs:
+        signs = self.distinct()
+        for sign in signs:
             counts[sign.outcome] += 1
         listed = ", ".join(f"{count} {what}" for what, count in counts.items())
-        yield f"Of the {len(self.signs)} differences that the text names: {listed}."
+        yield f"Of the {len(signs)} distinct differences that the text names: {listed}."
         known = [rank for _, rank in self.correlations().values() if not math.isnan(rank)]
         if known:
             yield f"The rank correlation over the methods has the median {median(known):.2f} over {len(known)} rows."

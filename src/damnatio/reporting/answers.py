@@ -218,7 +218,7 @@ class Model:
             if method_of(self.variant) == "GS":
                 text += " The map itself holds a template of each person."
             return Answer("holds", NOT_MET, text)
-        return Answer("holds", UNKNOWN, "Not known: nothing here measures what can be brought back from the network.")
+        return Answer("holds", UNKNOWN, "Nothing here measures what can be brought back from the network.")
 
     def _both(self, metric: str, group: str, target: float) -> tuple[Rate, Rate]:
         return self.before.at(metric, group, target), self.after.at(metric, group, target)
@@ -324,12 +324,14 @@ def recommend(
     marks = "; ".join(f"{mark}: {', '.join(names)}" for mark, names in named.items() if names)
     of = titles[best] if len(points) < 2 else f"{titles[best]}, which meets most"
     first, _, rest = answers[best][0].text.partition("; ")
-    against = (
-        f" Under {titles[control]}, the control: {answers[control][0].text}" if control and control != best else ""
-    )
+    against = ""
+    if control and control != best:
+        against = f" Under {titles[control]}, the control, {answers[control][0].text.partition(' people')[0]}."
     return Recommendation(best, f"{first}, under {of}; {rest}{against} {marks[:1].upper()}{marks[1:]}.")
 
 
+HEADS = dict(zip(QUESTIONS, ("people", "used", "new", "avg.", "others", "normal", "gallery", "file"), strict=True))
+"""headings of the marks"""
 SHORT = {
     "people": "people",
     "used": "used photographs",

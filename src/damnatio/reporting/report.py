@@ -172,6 +172,11 @@ def long_results(backbone: str, evaluated: Sequence[Evaluated]) -> tuple[Table, 
 
 def grids_of(recipe: Recipe, results: Table, warnings: Table, counts: Table) -> list[Grid]:
     """The tables of a report: the paper's first two and ours, then what stands behind them."""
+    return [*measured_grids(recipe, results, warnings), layouts.protocol(counts)]
+
+
+def measured_grids(recipe: Recipe, results: Table, warnings: Table) -> list[Grid]:
+    """Those that follow from the results alone."""
     panels, points = _panels(recipe, results, warnings), recipe.evaluate.operating_points
     return [
         layouts.rates(panels, points),
@@ -181,7 +186,6 @@ def grids_of(recipe: Recipe, results: Table, warnings: Table, counts: Table) -> 
         layouts.people(panels, points),
         layouts.rates(panels, points, fixed=True),
         *([layouts.rates(panels, points, intervals=True)] if recipe.evaluate.replicates else []),
-        layouts.protocol(counts),
     ]
 
 

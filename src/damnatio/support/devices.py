@@ -16,12 +16,13 @@ def device() -> torch.device:
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def set_threads(threads: int) -> None:
-    """Use so many threads (0: as torch chooses) and deterministic kernels: the same number gives the same result."""
+def set_threads(threads: int, deterministic: bool = True) -> None:
+    """Use so many threads (0: as torch chooses) and, if wanted, deterministic kernels: the same number gives the same
+    result."""
     _keep_freed_memory()
     if threads:
         torch.set_num_threads(threads)
-    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.use_deterministic_algorithms(deterministic, warn_only=True)
     use_tf32(False)
 
 

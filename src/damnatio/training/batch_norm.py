@@ -74,13 +74,14 @@ class _Function(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor, *_: Any) -> tuple[Tensor, Tensor | None, Tensor | None, None]:
         x, scale, mean, var, count = ctx.saved_tensors
+        invstd = (var + ctx.eps).rsqrt()  # the kernel for processors takes `var`, that for GPUs asks for this one
         _, to_weight, to_bias = torch.ops.aten.native_batch_norm_backward(  # sum(dy xhat) and sum(dy) here
-            gradient, x, scale, mean, var, None, None, False, ctx.eps, [False, True, True]
+            gradient, x, scale, mean, var, mean, invstd, False, ctx.eps, [False, True, True]
         )
         along, shift = (total(torch.stack([to_weight, to_bias])) / count).unbind()
         # dx = a dy + b x + c, with one value of each per channel
-        a = scale * (var + ctx.eps).rsqrt()
-        b = -a * (var + ctx.eps).rsqrt() * along
+        a = scale * invstd
+        b = -a * invstd * along
         c = -a * shift - b * mean
         a, b, c = (each.view([1, -1, *[1] * (x.ndim - 2)]) for each in (a, b, c))
         to_x = torch.addcmul(c, x, b).addcmul_(gradient, a).to(x.dtype)

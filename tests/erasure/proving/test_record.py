@@ -194,7 +194,7 @@ def test_what_is_no_record(done: World, capsys: pytest.CaptureFixture[str]) -> N
     content["predicate"]["format"] = 99
     done.record.write_text(signed(canonical(content), signing_key(done.key)).text)
     assert main(["verify", str(done.record)]) == 2
-    assert "this damnatio reads 1: use a newer one" in capsys.readouterr().err
+    assert "this damnatio reads 2: use a newer one" in capsys.readouterr().err
 
 
 @pytest.mark.cli

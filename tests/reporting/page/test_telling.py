@@ -17,7 +17,7 @@ def test_sentences_of_the_recommended_and_the_marks_of_the_others() -> None:
     assert lines[0] == "demo, S1: at a false match rate of 0.01, 1 in 100"
     assert lines[1] == "  HD meets all."
     assert lines[2] == "  HD, hard dispersion:"
-    assert "  others: a map behind it      people  used    new     avg.    others  normal  gallery holds" in lines
+    assert "  others: a map behind it      people  used    new     avg.    others  normal  gallery file" in lines
     assert [line for line in lines if line.startswith("    ")] == [
         f"    {SIGNS[MARKS[0]]} {MARKS[0]}: Text {q}." for q in range(len(QUESTIONS))
     ]

@@ -30,7 +30,7 @@ from damnatio.erasure.planning.plan import (
 )
 from damnatio.erasure.planning.room import room_for_delete
 from damnatio.erasure.planning.showing import lines_of, write_page
-from damnatio.erasure.planning.sought import Wanted, need_no_name, wanted
+from damnatio.erasure.planning.sought import Wanted, need_no_name, own_settings, wanted
 from damnatio.erasure.proving.keys import signing_key
 from damnatio.erasure.record import Record
 from damnatio.erasure.request import Request
@@ -125,6 +125,8 @@ def make_plan(
         strangers=record.strangers,
         holds=record.holds,
         model=record.model,
+        source=str(request.model.resolve()),
+        settings=own_settings(request),
         files=record.files,
         rates=_rates(record),
         enrolled=enrolled,

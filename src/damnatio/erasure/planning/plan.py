@@ -153,6 +153,10 @@ class Plan(Frozen):
     holds: str = ""
     """whether the file still holds the people"""
     model: File
+    source: str
+    """where the model before lies"""
+    settings: list[str]
+    """with which it is read"""
     files: list[File]
     rates: list[Rate]
     enrolled: list[EnrolledAgain]

@@ -81,8 +81,7 @@ class Wanted:
 
 def wanted(request: Request, record: Record, gating: Gating) -> Wanted:
     """The people, from the same photographs as the alteration; images that seem to show somebody else are left out."""
-    own = [override for override in request.overrides if override.startswith(("model.", "plugins="))]
-    model, card = import_model(model_settings(request.model, own))
+    model, card = import_model(model_settings(request.model, own_settings(request)))
     embedder = Embedder.of(ungated(model)[0], card)
     assert request.people is not None
     assert request.case is not None
@@ -93,6 +92,11 @@ def wanted(request: Request, record: Record, gating: Gating) -> Wanted:
     names = list(dict.fromkeys([*(person.name for person in people), *request.case.aliases]))
     templates = templates_of(gating, request.case.likeness, card.dim)
     return Wanted(people, faces, names, level, templates, embedder, Looked(embedder))
+
+
+def own_settings(request: Request) -> list[str]:
+    """The settings with which the model is read."""
+    return [override for override in request.overrides if override.startswith(("model.", "plugins="))]
 
 
 def need_no_name(case: str, names: list[str]) -> None:

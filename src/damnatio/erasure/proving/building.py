@@ -3,6 +3,7 @@
 import hashlib
 import platform
 import sys
+from collections.abc import Iterable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -74,21 +75,46 @@ def build(
     return said.Statement(subject=_subjects(plan, plan_file), predicate=predicate)
 
 
+def verdict_of(scans: Sequence[Verdict], again: said.Again | None, left: int) -> Verdict:
+    """On a store: of its files, of the search after the purge, and of the rows that went."""
+    verdict = worst(list(scans))
+    if left or (again is not None and again.found):
+        return "RESIDUE"
+    return worst([verdict, "BLIND"]) if again is None or (again.rows and not again.compared) else verdict
+
+
 def sentence(count: int, stores: list[said.ErasedStore], verdict: Verdict) -> str:
     """The verdict in one sentence."""
     where = f"{count} item{'' if count == 1 else 's'} from {len(stores)} store{'' if len(stores) == 1 else 's'}"
-    bad = [str(store.number) for store in stores if store.verdict == verdict]
-    which = f"store {' and '.join(bad)}"
+    files = _numbers(store for store in stores if worst([one.verdict for one in store.classes]) == verdict)
+    nobody = _numbers(store for store in stores if verdict_of([], store.again, 0) == "BLIND")
+    back = _numbers(store for store in stores if store.left or (store.again is not None and store.again.found))
+    rows = sum(store.left + (store.again.found if store.again is not None else 0) for store in stores)
     ends = {
-        "GONE": "and no fragment of them was found afterwards in any file that was read",
-        "BLIND": f"and no fragment was found afterwards, but files of {which} are written so that the scan sees nobody",
-        "UNREACHED": f"but files of {which} could not be read, so nothing can be said of them",
-        "RESIDUE": f"but fragments of them are still in files of {which}",
-    }
+        "GONE": ["no fragment of them was found afterwards in any file that was read", "no row that shows the person"],
+        "BLIND": ["no fragment was found afterwards"],
+        "UNREACHED": [f"files of store {files} could not be read, so nothing can be said of them"],
+        "RESIDUE": [],
+    }[verdict]
+    if verdict == "BLIND" and files:
+        ends.append(f"files of store {files} are written so that the scan sees nobody")
+    if verdict == "BLIND" and nobody:
+        ends.append(f"no row of store {nobody} could be compared with the person")
+    if verdict == "RESIDUE" and files:
+        ends.append(f"fragments of them are still in files of store {files}")
+    if verdict == "RESIDUE" and back:
+        ends.append(
+            f"{rows} row{'' if rows == 1 else 's'} of store {back} still show{'s' if rows == 1 else ''} the person"
+        )
+    joint = "and" if verdict == "GONE" else "but"
     touched = "" if all(store.neighbours.untouched for store in stores) else "; rows of others changed meanwhile"
-    kept = [str(store.number) for store in stores if store.remains]
-    server = f"; what the server of store {' and '.join(kept)} keeps, and until when, is listed" if kept else ""
-    return f"The purge deleted {where}, {ends[verdict]}{touched}{server} ({verdict})."
+    kept = _numbers(store for store in stores if store.remains)
+    server = f"; what the server of store {kept} keeps, and until when, is listed" if kept else ""
+    return f"The purge deleted {where}, {joint} {', and '.join(ends)}{touched}{server} ({verdict})."
+
+
+def _numbers(stores: Iterable[said.ErasedStore]) -> str:
+    return " and ".join(str(store.number) for store in stores)
 
 
 def _store(plan: Plan, one: PlannedStore, journal: Journal) -> said.ErasedStore:
@@ -98,6 +124,8 @@ def _store(plan: Plan, one: PlannedStore, journal: Journal) -> said.ErasedStore:
     assert after is not None
     scans = [Scan.model_validate(entry["scan"]) for entry in (baseline, after)]
     counts = [Census.model_validate(entry["census"]) for entry in (baseline, after)]
+    searched = journal.find("again", one.number)
+    again = said.Again.model_validate(searched["again"]) if searched is not None and searched["again"] else None
     items = int((journal.find("deleting", one.number) or {"items": 0})["items"])
     commands = [said.Command(command=f"delete {items} items", seconds=deleted["seconds"], at=deleted["at"])]
     for step in journal.all("step", one.number):
@@ -109,7 +137,7 @@ def _store(plan: Plan, one: PlannedStore, journal: Journal) -> said.ErasedStore:
         address=masked(one.address, hidden_names(plan)),
         versions=masked(baseline["versions"], hidden_names(plan)),
         items=items,
-        verdict=scans[1].verdict,
+        verdict=verdict_of([scans[1].verdict], again, counts[1].matched_rows),
         commands=commands,
         classes=_classes(scans[0], scans[1], plan),
         neighbours=said.Neighbours(
@@ -120,6 +148,8 @@ def _store(plan: Plan, one: PlannedStore, journal: Journal) -> said.ErasedStore:
             others_after=counts[1].others,
             searches=SearchesCompared.model_validate(after["searches"]),
         ),
+        left=counts[1].matched_rows,
+        again=again,
         unreached=masked(baseline["unreached"], hidden_names(plan)),
         notes=masked(one.notes, hidden_names(plan)),
         remains=[

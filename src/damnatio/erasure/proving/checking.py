@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from damnatio.erasure.planning.plan import Plan
 from damnatio.erasure.proving import statement as said
-from damnatio.erasure.proving.building import sentence
+from damnatio.erasure.proving.building import sentence, verdict_of
 from damnatio.erasure.proving.chain import read_chain
 from damnatio.erasure.proving.items import erased_item, read_item_key
 from damnatio.erasure.proving.keys import fingerprint, holder_key, public_signing_key, read_public
@@ -22,6 +22,7 @@ from damnatio.support.files import digest_of
 
 Outcome = Literal["passed", "failed", "unsure", "not run"]
 """unsure: what was found neither agrees with the record nor contradicts it"""
+OLDER = "the damnatio that made it checks this"
 MODELS = (".onnx", ".pth", ".pt", ".safetensors")
 
 
@@ -109,6 +110,8 @@ def _signature(record: Read, evidence: Evidence) -> Level:
 
 
 def _sums(record: Read, evidence: Evidence) -> Level:
+    if record.statement.predicate.format < said.FORMAT:
+        return Level("sums", "not run", f"the record has the format {record.statement.predicate.format}: {OLDER}")
     wrong = list(_contradictions(record.statement.predicate))
     if wrong:
         return Level("sums", "failed", "; ".join(wrong))
@@ -126,8 +129,8 @@ def _contradictions(p: said.Predicate) -> Iterator[str]:
     for store in p.stores:
         if store.items != counted[store.number]:
             yield f"store {store.number} names {store.items} items, and {counted[store.number]} are listed"
-        if store.verdict != worst([one.verdict for one in store.classes]):
-            yield f"the verdict on store {store.number} is not the worst of its files"
+        if store.verdict != verdict_of([one.verdict for one in store.classes], store.again, store.left):
+            yield f"the verdict on store {store.number} is not the worst of its files and rows"
         if any(one.found_after and one.verdict != "RESIDUE" for one in store.classes):
             yield f"store {store.number} has fragments left that its verdict does not say"
         n = store.neighbours
@@ -191,6 +194,8 @@ def _digest_of_model(path: Path) -> str:
 def _items(record: Read, evidence: Evidence) -> Level:
     if evidence.plan is None:
         return Level("items", "not run", "give --plan, with record.key beside it")
+    if record.statement.predicate.format < said.FORMAT:
+        return Level("items", "not run", f"the plan is older than this damnatio: {OLDER}")
     try:
         content: Any = json.loads(evidence.plan.read_text(encoding="utf-8"))
         plan = Plan.model_validate(content["plan"])

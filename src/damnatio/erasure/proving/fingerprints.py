@@ -63,7 +63,10 @@ def write_fingerprints(
 ) -> Path:
     """Seal the fingerprints of what was deleted from each store for their holder."""
     key = secrets.token_bytes(32)
-    prints = {number: prints_of(pieces_of(some), key) for number, some in needles.items()}
+    prints = {
+        number: prints_of([one for one in pieces_of(some) if one not in some.shared], key)
+        for number, some in needles.items()
+    }
     head = {"format": FORMAT, "case": case, "until": until, "key": key.hex()}
     head |= {"stores": {str(number): len(rows) for number, rows in prints.items()}}
     content = json.dumps(head).encode() + b"\n" + b"".join(rows.tobytes() for rows in prints.values())

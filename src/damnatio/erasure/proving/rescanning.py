@@ -32,7 +32,9 @@ class Rescanned(Frozen):
 
 def rescan(store: Store, prints: Fingerprints, number: int) -> list[Rescanned]:
     """Look for the deleted rows of a store in its files."""
+    wanted = {row.tobytes() for row in prints.stores[number]}
     staying = prints_of(pieces_of(_control(store)), prints.key)
+    staying = staying[[row.tobytes() not in wanted for row in staying]]  # the control hides nothing
     return [_class(one, prints.stores[number], staying, prints.key) for one in store.file_classes()]
 
 

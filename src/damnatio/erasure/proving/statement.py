@@ -22,7 +22,7 @@ from damnatio.support.errors import DamnatioError
 from damnatio.support.files import need_regular
 
 PREDICATE = "urn:damnatio:erasure:v1"
-FORMAT = 1
+FORMAT = 2
 AFTER, BEFORE, PLAN = "altered model", "model before", "plan"
 """the subjects of the statement; other files that go with the model are `altered model, file 2` and so on"""
 
@@ -101,6 +101,18 @@ class Neighbours(Frozen):
         return counted and self.others_before == self.others_after
 
 
+class Again(Frozen):
+    """A new search under the model before, after the purge: by name, with every template, and for every deleted vector.
+    What the operator left is not counted."""
+
+    rows: int
+    """that were looked at"""
+    compared: int
+    """of these, with the templates: others have no vector of this model, and no photograph that it takes"""
+    found: int
+    """that show the person"""
+
+
 class ErasedStore(Frozen):
     number: int
     kind: str
@@ -111,6 +123,10 @@ class ErasedStore(Frozen):
     commands: list[Command]
     classes: list[ScannedClass]
     neighbours: Neighbours
+    left: int = 0
+    """rows that were to be deleted, and are there"""
+    again: Again | None = None
+    """None: no search was possible"""
     unreached: list[str]
     notes: list[str]
     remains: list[Remain] = Field(default=[])
@@ -195,5 +211,7 @@ def _statement(envelope: Envelope, path: Path) -> Statement:
         if content["predicateType"] == PREDICATE and isinstance(format, int) and format > FORMAT:
             raise DamnatioError(f"{path} has the format {format}, and this damnatio reads {FORMAT}: use a newer one.")
         return Statement.model_validate(content)
+    except DamnatioError:
+        raise
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise DamnatioError(f"{path} holds no statement of an erasure that can be read.") from error

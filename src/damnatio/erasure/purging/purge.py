@@ -4,6 +4,7 @@ baseline   counts, hashes and searches of everybody else; what to look for; the 
 delete     one transaction
 steps      what the store needs until no byte is left: compaction, rolled logs
 after      the same counts, hashes and searches again, and the scan of all files
+again      when all stores are purged: a new search for the person, under the model before
 
 and in the end the record is signed. The journal says what is done. What a killed purge needs to go on lies in
 OUT/purge: it is personal data, and is removed when the record is signed.
@@ -15,7 +16,7 @@ import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,13 +24,14 @@ from typing import TYPE_CHECKING, Any
 from damnatio.erasure.planning.choosing import Decisions, decide
 from damnatio.erasure.planning.plan import Plan, PlannedStore, read_plan
 from damnatio.erasure.planning.showing import indented
-from damnatio.erasure.planning.templates import remove_templates
+from damnatio.erasure.planning.templates import Templates, remove_templates
 from damnatio.erasure.proving.building import hidden_names
 from damnatio.erasure.proving.keys import public_holder_key, signing_key, usual_place
 from damnatio.erasure.proving.pages import is_missing, write_pages
 from damnatio.erasure.proving.signing import RECORD, sign_record
 from damnatio.erasure.proving.statement import PLAN, read_record
 from damnatio.erasure.purging import checks
+from damnatio.erasure.purging.again import has_pictures, looking, search_again
 from damnatio.erasure.purging.journal import DELETING, NAME, Journal
 from damnatio.erasure.purging.neighbours import SEARCHES, compare_searches, keep_searches, kept_searches
 from damnatio.galleries.base import Store
@@ -39,7 +41,7 @@ from damnatio.galleries.items import Census, Key, Vectors
 from damnatio.galleries.opening import open_store
 from damnatio.galleries.picking import Picked, Sampled
 from damnatio.galleries.scanning.needles import Needles
-from damnatio.galleries.scanning.scan import CONTROLS, needles_of, scan_store
+from damnatio.galleries.scanning.scan import CONTROLS, held, needles_of, scan_store
 from damnatio.galleries.scanning.verdicts import Scan, Verdict
 from damnatio.galleries.walking import walk
 from damnatio.support.errors import DamnatioError
@@ -53,6 +55,8 @@ Say = Callable[[str], None]
 WORK = "purge"
 OWN = re.compile(r"\.?(needles-\d+\.npz|searches-\d+\.json)(\.\d+\.tmp)?")
 """files that a purge keeps there"""
+SHOWN = 5
+"""rows that still show the person, of which the terminal names the places"""
 
 
 @dataclass(frozen=True)
@@ -122,14 +126,7 @@ class _Purge:
 
     def needles(self, number: int) -> Needles:
         """What to look for in a store: its own rows, or those of the others if it held none."""
-        read = {one.number: Needles.read(self.work / f"needles-{one.number}.npz") for one in self.plan.stores}
-        own = read[number]
-        if own.vectors or own.contents or own.codes:
-            return own
-        return Needles(
-            [vector for one in read.values() for vector in one.vectors],
-            contents=[piece for one in read.values() for piece in one.contents],
-        )
+        return Needles.read(self.work / f"needles-{number}.npz")
 
 
 def purge(words: Words, say: Say = print) -> Purged:
@@ -170,6 +167,7 @@ def _purge(work: _Purge, words: Words, key: "Ed25519PrivateKey") -> Purged:
             for one in stores:
                 _delete(work, one)
                 _after(work, one)
+            _again(work)
         return _finish(work, words, key)
     except (DamnatioError, OSError) as error:
         if work.journal.has_deleted:
@@ -205,6 +203,7 @@ def _begin(work: _Purge, words: Words) -> None:
     if begun is None or not work.journal.has_deleted:  # whatever was begun may begin anew, with other words
         work.clear()
         checks.need_same_model(work.plan, work.folder)
+        Templates.read(work.folder, work.plan.person)
         with private():
             work.work.mkdir(exist_ok=True)
         until = _until(words.days)
@@ -245,6 +244,7 @@ def _baselines(work: _Purge) -> None:
     for number, store in work.stores.items():
         store.rehearse(work.keys(number))
     baselines = [_look(work, one) for one in work.plan.stores]
+    _share_needles(work)
     for one, (census, staying) in zip(work.plan.stores, baselines, strict=True):
         work.say(f"Before: store {one.number}  {one.address}")
         store, keys = work.stores[one.number], work.keys(one.number)
@@ -266,6 +266,19 @@ def _look(work: _Purge, one: PlannedStore) -> tuple[Census, dict[Key, Vectors]]:
     checks.need_no_drift(found, one)
     needles_of(store, keys, picked.vectors).write(work.work / f"needles-{one.number}.npz")
     return census, sampled.vectors
+
+
+def _share_needles(work: _Purge) -> None:
+    """In a store that held nothing of the person, what was found in the others is looked for."""
+    read = {one.number: work.needles(one.number) for one in work.plan.stores}
+    every = [needles for needles in read.values() if not needles.empty]
+    both = Needles(
+        [vector for one in every for vector in one.vectors], contents=[piece for one in every for piece in one.contents]
+    )
+    for number, needles in read.items():
+        if needles.empty and not both.empty:
+            shared = held(work.stores[number], both, work.keys(number))
+            replace(both, shared=shared).write(work.work / f"needles-{number}.npz")
 
 
 def _delete(work: _Purge, one: PlannedStore) -> None:
@@ -303,8 +316,30 @@ def _after(work: _Purge, one: PlannedStore) -> None:
         work.say(f"  remains: {remain.words}")
 
 
+def _again(work: _Purge) -> None:
+    """Search all stores once more. A store may have been written to while another was purged."""
+    todo = [one for one in work.plan.stores if work.journal.find("again", one.number) is None]
+    if not todo:
+        return
+    try:
+        templates = Templates.read(work.folder, work.plan.person)
+    except DamnatioError as error:
+        work.say(f"No search after the purge: {error}")
+        for one in todo:
+            work.journal.write("again", one.number, again=None)
+        return
+    look = looking(work.plan, work.folder) if any(map(has_pictures, work.stores.values())) else None
+    deleted = [vector for one in work.plan.stores for vector in work.needles(one.number).vectors]
+    for one in todo:
+        left = set(work.found(one.number)) - set(work.keys(one.number))
+        again, rows = search_again(work.stores[one.number], work.plan, templates, look, deleted, left)
+        work.journal.write("again", one.number, again=again.model_dump())
+        shown = "".join(f"\n    {key.place}/{key.id}" for key in rows[:SHOWN])
+        work.say(f"Searched again: store {one.number}, {len(rows)} rows still show the person{shown}")
+
+
 def _scan(store: Store, needles: Needles, keys: Sequence[Key], staying: Mapping[Key, Vectors]) -> Scan:
-    if not (needles.vectors or needles.contents or needles.codes):  # nothing was found anywhere: no bytes to look for
+    if needles.empty:  # nothing was found anywhere: no bytes to look for
         return Scan(verdict="GONE", classes=[], seconds=0.0)
     return scan_store(store, needles, keys, list(staying.values()))
 

@@ -56,13 +56,12 @@ class Fragments:
 
 
 def fragments_of(person: Needles, control: Needles) -> Fragments:
-    """Different fragments. What the person and the control share says nothing about either: it is left out."""
+    """Different fragments. What both share is looked for as the person's: a control hides nothing."""
     spelt = [_spelt(needles.vectors) for needles in (person, control)]
     keys = [[row.tobytes() for row in stored] for stored, _ in spelt]
-    shared = set(keys[0]) & set(keys[1])
     values, of, is_control = list[NDArray[np.float32]](), list[int](), list[bool]()
     for control_too, (stored, unit) in enumerate(spelt):
-        seen = set(shared)
+        seen = set(keys[0]) if control_too else set[bytes]()
         for row, key in enumerate(keys[control_too]):
             if key in seen:
                 continue
@@ -72,8 +71,7 @@ def fragments_of(person: Needles, control: Needles) -> Fragments:
             of += [len(is_control)] * len(spellings)
             is_control.append(bool(control_too))
     pieces = [_pieces(needles) for needles in (person, control)]
-    both = set(pieces[0]) & set(pieces[1])
-    kept = [[piece for piece in some if piece not in both] for some in pieces]
+    kept = [pieces[0], [piece for piece in pieces[1] if piece not in set(pieces[0])]]
     pictures = {piece for needles in (person, control) for piece in needles.contents}
     table = np.stack(values) if values else np.empty((0, SIZE), np.float32)
     return Fragments(

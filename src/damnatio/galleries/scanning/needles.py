@@ -22,12 +22,19 @@ class Needles:
     codes: Sequence[bytes] = ()
     contents: Sequence[bytes] = ()
     """pieces of photographs and thumbnails"""
+    shared: frozenset[bytes] = frozenset()
+    """fragments that rows which stay had too when these were taken: they are nobody's residue, then and later"""
+
+    @property
+    def empty(self) -> bool:
+        return not (self.vectors or self.contents or self.codes)
 
     def write(self, path: Path) -> None:
         """Keep them in a file that only its owner can read. Remove it as soon as the scan is done."""
         arrays = {f"vector-{place}": vector for place, vector in enumerate(self.vectors)}
         for kind, pieces in (("code", self.codes), ("content", self.contents)):
             arrays |= {f"{kind}-{place}": np.frombuffer(piece, np.uint8) for place, piece in enumerate(pieces)}
+        arrays["shared-0"] = np.frombuffer(b"\n".join(piece.hex().encode() for piece in sorted(self.shared)), np.uint8)
         with private(), atomic_file(path) as temporary:
             content = io.BytesIO()
             np.savez(content, **arrays)  # type: ignore[arg-type]
@@ -45,7 +52,10 @@ class Needles:
         except (OSError, ValueError, EOFError) as error:
             raise DamnatioError(f"{path} holds no vectors to look for ({error}): start the purge anew.") from error
         codes, contents = ([piece.tobytes() for piece in kinds.get(kind, [])] for kind in ("code", "content"))
-        return Needles(kinds.get("vector", []), codes, contents)
+        shared = b"".join(piece.tobytes() for piece in kinds.get("shared", [])).split()
+        return Needles(
+            kinds.get("vector", []), codes, contents, frozenset(bytes.fromhex(one.decode()) for one in shared)
+        )
 
 
 PIXELS = {b"\xff\xd8": b"\xff\xda", b"\x89PNG": b"IDAT", b"RIFF": b"VP8"}

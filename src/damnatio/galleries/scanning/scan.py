@@ -2,8 +2,8 @@
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,7 +41,8 @@ def needles_of(store: "Store", keys: Iterable[Key], vectors: Mapping[Key, Vector
     wanted = list(keys)
     found = vectors_of(store, wanted) if vectors is None else vectors
     pictures = [store.photograph(key) for key in wanted if key not in found]
-    return _needles(store, list(found.values()), [picture for picture in pictures if picture])
+    needles = _needles(store, list(found.values()), [picture for picture in pictures if picture])
+    return replace(needles, shared=held(store, needles, wanted)) if store.file_classes() else needles
 
 
 def scan_store(store: "Store", person: Needles, keys: Iterable[Key], staying: Sequence[Vectors] | None = None) -> Scan:
@@ -53,7 +54,7 @@ def scan_store(store: "Store", person: Needles, keys: Iterable[Key], staying: Se
     is written anew may take the place of one that was listed."""
     started = time.monotonic()
     keys = list(keys)
-    control, held = _control(store, keys, staying), _Held(store, person, keys)
+    control = _control(store, keys, staying)
     planted = {name: _needles(store, list(vectors), []) for name, vectors in store.plants().items()}
     looks: dict[str, ClassLook] = {}
     for _ in range(ROUNDS):
@@ -64,7 +65,7 @@ def scan_store(store: "Store", person: Needles, keys: Iterable[Key], staying: Se
             fresh |= looks[one.name].look(one)
         if not fresh:
             break
-    scans = [look.judged(held, settled=not fresh) for look in looks.values()]
+    scans = [look.judged(settled=not fresh) for look in looks.values()]
     return Scan(verdict=worst([one.verdict for one in scans]), classes=scans, seconds=time.monotonic() - started)
 
 
@@ -89,45 +90,48 @@ def _control(store: "Store", keys: list[Key], staying: Sequence[Vectors] | None)
     return _needles(store, staying[:CONTROLS], pictures)
 
 
-class _Held:
-    """Fragments of the person that rows which stay have too. The rows are only read if something was found."""
+def held(store: "Store", person: Needles, keys: Iterable[Key]) -> frozenset[bytes]:
+    """Fragments of the person that rows which stay have too: their vectors, codes and photographs."""
+    fragments = fragments_of(person, Needles())
+    matcher, found, gone = Matcher(fragments), set[int](), set(keys)
 
-    def __init__(self, store: "Store", person: Needles, keys: Iterable[Key]) -> None:
-        self._store, self._person, self._gone = store, person, set(keys)
+    def look(content: NDArray[np.uint8]) -> None:
+        for seen in matcher.look(content):
+            found.update(seen.fragments.tolist())
 
-    def __call__(self) -> set[bytes]:
-        return self._found
-
-    @cached_property
-    def _found(self) -> set[bytes]:
-        fragments = fragments_of(Needles(self._person.vectors), Needles())
-        matcher, found = Matcher(fragments), set[int]()
-        for place in self._store.places():
-            for block in self._store.blocks(place.name):
-                stays = [Key(place.name, id) not in self._gone for id in block.ids]
-                if block.vectors is not None and any(stays):
-                    with np.errstate(over="ignore"):
-                        rows = np.ascontiguousarray(block.vectors[stays], dtype="<f4")
-                    for seen in matcher.look(rows.reshape(-1).view(np.uint8)):
-                        found.update(seen.fragments.tolist())
-        return {fragments.key(number) for number in found}
+    for place in store.places() if fragments.count else []:
+        for block in store.blocks(place.name):
+            stays = [Key(place.name, id) not in gone for id in block.ids]
+            if block.vectors is not None and any(stays):
+                with np.errstate(over="ignore"):
+                    look(np.ascontiguousarray(block.vectors[stays], dtype="<f4").reshape(-1).view(np.uint8))
+            if person.codes and block.contents:
+                look(
+                    np.frombuffer(
+                        b"".join(one for one, stay in zip(block.contents, stays, strict=True) if stay), np.uint8
+                    )
+                )
+            for id in [id for id, stay in zip(block.ids, stays, strict=True) if stay] if person.contents else []:
+                if content := store.photograph(Key(place.name, id)):
+                    look(np.frombuffer(content, np.uint8))
+    return frozenset(fragments.key(number) for number in found)
 
 
 # --- one class of files ----------------------------------------------------------------------------------------------
 
 
-def scan_class(one: FileClass, person: Needles, control: Needles, held: Callable[[], set[bytes]] = set) -> ClassScan:
-    """Look for both in a class of files. `held` gives the fragments that rows which stay have too."""
+def scan_class(one: FileClass, person: Needles, control: Needles) -> ClassScan:
+    """Look for both in a class of files."""
     look = ClassLook(person, control)
     look.look(one)
-    return look.judged(held)
+    return look.judged()
 
 
 class ClassLook:
     """What was seen so far in the files of one class. `planted`: the control was written to these very files."""
 
     def __init__(self, person: Needles, control: Needles, planted: bool = False) -> None:
-        self._fragments, self._planted = fragments_of(person, control), planted
+        self._fragments, self._planted, self._shared = fragments_of(person, control), planted, person.shared
         self._matcher, self._decimals = Matcher(self._fragments, MAGICS), Decimals(self._fragments)
         self._seen, self._hows = np.zeros(self._fragments.count, bool), dict[str, set[int]]()
         self._where, self._unreadable, self._scanned, self._skipped = list[str](), "", 0, 0
@@ -168,13 +172,12 @@ class ClassLook:
             stream.end()
             self._skipped += stream.skipped
 
-    def judged(self, held: Callable[[], set[bytes]] = set, settled: bool = True) -> ClassScan:
+    def judged(self, settled: bool = True) -> ClassScan:
         """What is to be said. `settled`: no file came while the others were read."""
         fragments, seen = self._fragments, self._seen
         of_person = ~fragments.is_control
         mine = np.flatnonzero(seen & of_person).tolist()
-        theirs = held() if mine else set()
-        shared = {number for number in mine if fragments.key(number) in theirs}
+        shared = {number for number in mine if fragments.key(number) in self._shared}
         hows = {how: which - shared for how, which in self._hows.items() if which - shared}
         counts = {
             "found": len(mine) - len(shared),

@@ -7,7 +7,8 @@
 - RESIDUE: fragments of the person are in the files.
 
 The verdict on a store is the worst of its classes of files, in this order. A class without any bytes is GONE.
-A fragment that a row which stays has too, such as the same template under another name, is nobody's residue.
+A fragment that a row which stays had before the delete too, such as the same template under another name, is nobody's
+residue. One that came into such a row afterwards is.
 """
 
 from typing import Literal

@@ -292,6 +292,8 @@ def _interpreted(model: "ModelProto", session: Any, size: int, path: Path) -> tu
             raise DamnatioError(f"{path} is not a face embedder: for two images its output is {shape}, not 2 x dim.")
         with torch.inference_mode():
             ours = network(x)
+    except DamnatioError:
+        raise
     except (RuntimeError, NotImplementedError, LookupError, TypeError, ValueError) as error:
         raise DamnatioError(
             f"{path}: an operator is used in a way that is not known here ({' '.join(str(error).split())[:200]})."

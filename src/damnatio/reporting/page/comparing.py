@@ -49,7 +49,7 @@ def read_content(report: Path) -> Json:
         raise DamnatioError(f"{report / DATA} cannot be read ({error}): make the report again.") from None
     if not isinstance(content, dict) or not isinstance(content.get("panels"), list) or not content["panels"]:
         raise DamnatioError(f"{report / DATA} is no content of a page: make the report again.")
-    if content.get("questions") != QUESTIONS:
+    if content.get("questions", QUESTIONS) != QUESTIONS:
         raise DamnatioError(
             f"{report / DATA} was made by another damnatio, with other questions: make the report again."
         )

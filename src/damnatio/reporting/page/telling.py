@@ -3,12 +3,10 @@
 import textwrap
 from collections.abc import Iterator
 
-from damnatio.reporting.answers import HEADINGS, MARKS, QUESTIONS, SIGNS
+from damnatio.reporting.answers import HEADINGS, HEADS, MARKS, QUESTIONS, SIGNS
 from damnatio.reporting.page.content import Json
 
-SHORT = ("people", "used", "new", "avg.", "others", "normal", "gallery", "holds")
 KINDS = ("the network changed", "a map behind it")
-"""headings of the marks, in the order of the questions"""
 
 
 def told(content: Json, width: int) -> list[str]:
@@ -41,7 +39,7 @@ def _panel(content: Json, panel: Json, width: int) -> Iterator[str]:
     for behind, kind in enumerate(KINDS):
         rest = [name for name in others if models[name]["behind"] == behind]
         if rest:
-            heads = " ".join(f"{title:<7}" for title in SHORT)
+            heads = " ".join(f"{title:<7}" for title in HEADS.values())
             yield f"  {f'others: {kind}':<28} {heads}".rstrip()
         for name in rest:
             marks = [SIGNS[MARKS[mark]] for mark, _ in panel["models"][name]["answers"][place]]

@@ -100,7 +100,7 @@ def content_of(page: Page) -> Json:
         "bins": BINS,
         "enough": ENOUGH_ERRORS,
         "questions": answers.QUESTIONS,
-        "short": answers.SHORT,
+        "short": answers.HEADS,
         "marks": list(answers.MARKS),
         "signs": answers.SIGNS,
         "panels": list(page.panels),

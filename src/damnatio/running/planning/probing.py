@@ -66,7 +66,7 @@ def training_speed(recipe: Recipe, classes: int, budget: float = BUDGET) -> Trai
     """The speed of f*'s training on this machine. Where the recipe's batch seems too much for the budget, two small
     batches say what a step takes whatever its batch, and what each image adds. If that is little after all, as with a
     small network on a busy machine, the recipe's batch is measured: one step of a small one says little there."""
-    set_threads(recipe.threads)
+    set_threads(recipe.threads, recipe.deterministic)
     batch = recipe.train.batch
     few = _seconds(recipe, classes, FEW, steps=2)
     steps = int(budget * FEW / (few * batch))
@@ -118,7 +118,7 @@ def _network(recipe: Recipe) -> nn.Module:
 
 def embedding_speed(recipe: Recipe, budget: float = BUDGET) -> float:
     """Images per second that the recipe's network embeds on this machine."""
-    set_threads(recipe.threads)
+    set_threads(recipe.threads, recipe.deterministic)
     model, size = recipe.model, recipe.faces.size
     card, network = Card(backbone=model.backbone, dim=model.dim, size=size), _network(recipe)
 
@@ -150,7 +150,7 @@ def decoding_speed(recipe: Recipe, found: AtHand | str) -> float:
 
 def comparing_speed(recipe: Recipe) -> float:
     """Comparisons per second of a search through a gallery."""
-    set_threads(recipe.threads)
+    set_threads(recipe.threads, recipe.deterministic)
     rng = np.random.default_rng(0)
     vectors = rng.standard_normal((8192, recipe.model.dim))
     units = on_grid(vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
