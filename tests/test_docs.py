@@ -225,8 +225,8 @@ def test_the_python_of_the_guide_runs_as_written(
     monkeypatch.chdir(tmp_path)
     BACKBONES.register(world.NAME)(world.blocks)
     world.write_model(tmp_path / "model")
-    world.write_people(tmp_path / "people", range(3), photographs=12)
-    world.write_people(tmp_path / "retain", range(100, 210), photographs=4)
+    world.write_people(tmp_path / "people", range(3))
+    world.write_people(tmp_path / "retain", range(100, 160), photographs=4)
     names: dict[str, Any] = {}
     for code in marked("docs/python.md"):
         small_code = code
