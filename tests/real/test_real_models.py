@@ -21,7 +21,6 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from damnatio.cli import erase as erasing
 from damnatio.cli.main import main
 from tests.assets import lfw, needs_faces
 from tests.real.recognisers import RECOGNISERS, Recogniser
@@ -33,8 +32,6 @@ pytestmark = [
     needs_faces,
 ]
 FIRST, SECOND, RETAIN, OTHERS = 8, 2, 250, 400
-ASKS = "--not-same" in Path(erasing.__file__).read_text()
-"""whether people who look alike are asked about"""
 Units = NDArray[np.float32]
 
 
@@ -116,8 +113,7 @@ def damnatio(*words: object) -> int:
 
 
 def erase(*words: object) -> int:
-    answers = ["--not-same", "all-others"] if ASKS else []
-    return damnatio("erase", *words, *answers, "--set", "evaluate.replicates=20")
+    return damnatio("erase", *words, "--not-same", "all-others", "--set", "evaluate.replicates=20")
 
 
 def write(folder: Path, people: dict[str, list[bytes]]) -> None:
@@ -132,15 +128,14 @@ def images_of(people: dict[str, list[bytes]]) -> NDArray[np.uint8]:
     return np.stack([np.asarray(Image.open(BytesIO(file)).convert("RGB")) for file in files])
 
 
-def run(model: Path, recogniser: Recogniser, images: NDArray[np.uint8], batch: int = 32) -> NDArray[np.float32]:
-    """onnxruntime's embeddings, in batches if the file takes them."""
+def run(model: Path, recogniser: Recogniser, images: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """onnxruntime's embeddings."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
-    entry = session.get_inputs()[0]
-    step = 1 if entry.shape[0] == 1 else batch
+    name, step = session.get_inputs()[0].name, recogniser.batch
     x = (images.transpose(0, 3, 1, 2).astype(np.float32) - recogniser.mean) / recogniser.deviation
-    found = [session.run(None, {entry.name: x[i : i + step]})[0] for i in range(0, len(x), step)]
+    found = [session.run(None, {name: x[i : i + step]})[0] for i in range(0, len(x), step)]
     return np.asarray(np.concatenate(found))
 
 

@@ -71,7 +71,7 @@ def _add_case(verb: argparse.ArgumentParser) -> None:
         "OUT gets plan.json and plan.html: what was found, what `damnatio purge` will do, what it cannot reach. "
         "Nothing is deleted before `damnatio purge OUT/plan.json --confirm N`.",
     )
-    case.add_argument("--case", default="", metavar="ID", help="the number in your register, never a name")
+    case.add_argument("--case", metavar="ID", help="the number in your register, never a name")
     photos = "a folder of photographs to search; may be repeated"
     case.add_argument("--photos", type=folder, action="append", default=[], metavar="FOLDER", help=photos)
     alias = "another name under which the person may be stored; may be repeated"
@@ -93,7 +93,7 @@ def _case(options: argparse.Namespace) -> "Case | None":
     from damnatio.erasure.request import Case
     from damnatio.support.errors import DamnatioError
 
-    if not options.case:
+    if options.case is None:
         words = ("photos", "alias", "likeness", "received", "deadline", "remains", "recipient", "runs", "key")
         if given := next((word for word in words if getattr(options, word)), None):
             raise DamnatioError(f"--{given} is for a plan of what to delete: name the case as well, with --case ID.")

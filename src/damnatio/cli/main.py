@@ -91,6 +91,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MemoryError:
         return _fail(OUT_OF_MEMORY)
     except RuntimeError as error:  # torch has no class for it on a processor
+        if str(error).startswith("Symlink loop"):
+            return _fail(f"{error}: a link leads back to itself.")
         if any(words in str(error) for words in ("DefaultCPUAllocator", "not enough memory", "out of memory")):
             return _fail(OUT_OF_MEMORY)
         from damnatio.support.processes import lost_another  # imports numpy, which takes a moment

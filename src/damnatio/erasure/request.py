@@ -3,9 +3,10 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 
+from damnatio.galleries.items import is_text
 from damnatio.methods import METHODS
 from damnatio.support.errors import DamnatioError
 
@@ -17,6 +18,8 @@ STRANGERS, GOAL = 1e-4, 0.9
 GATE_AND_SCATTER, BURN_IN = "GS", "BI"
 
 
+MONTH = timedelta(days=30)
+"""the time for an answer (GDPR, Article 12(3): one month), counted so that no month makes it longer"""
 CASE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -129,6 +132,14 @@ def _check_case(request: Request, case: Case) -> None:
         raise DamnatioError(
             f"--case {case.id}: at most 64 letters, digits, dots, dashes and underscores, as in 2026-0817."
         )
+    texts = {"out": [str(request.out)], "alias": case.aliases, "remains": case.remains, "recipient": case.recipients}
+    for option, given in texts.items():
+        if wrong := next((text for text in given if not is_text(text)), None):
+            raise DamnatioError(f"--{option} {wrong}: that is no text (UTF-8), and no plan can hold it.")
+    if missing := next((folder for folder in case.runs if not folder.is_dir()), None):
+        raise DamnatioError(f"--runs {missing}: there is no such folder.")
+    if case.deadline is None and (case.received or date.today()) > date.max - MONTH:
+        raise DamnatioError(f"--received {case.received}: the answer would be due after the last year, 9999.")
     if not request.galleries and not case.photos:
         raise DamnatioError(
             f"The case {case.id} needs somewhere to look: name each gallery with --gallery, and folders of photographs "

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 from damnatio.galleries import STORES
+from damnatio.galleries.items import is_text
 from damnatio.support.errors import DamnatioError, nearest
 
 if TYPE_CHECKING:
@@ -100,13 +101,25 @@ def _bare(text: str) -> Address:
     path, query = Path(text), ""
     if not path.exists() and "?" in text:
         location, _, query = text.partition("?")
+        if not location:
+            raise DamnatioError(f"The gallery {text} names no file: write its path before the question mark.")
         path = Path(location)
-    path = path.expanduser()
+    path = _expanded(path)
     if not path.exists():
         raise DamnatioError(
             f"There is no gallery {path}: name a file or a folder, or write the kind before it, as in faiss:{path}."
         )
     return _checked(recognised(path), path, query, text)
+
+
+def _expanded(path: Path) -> Path:
+    """A path without `~`, that a plan can hold."""
+    if not is_text(str(path)):
+        raise DamnatioError(f"The gallery {path} has a name that is no text (UTF-8): rename it.")
+    try:
+        return path.expanduser()
+    except RuntimeError as error:
+        raise DamnatioError(f"The gallery {path}: {error}") from error
 
 
 def recognised(path: Path) -> "type[Store]":
@@ -134,8 +147,8 @@ def _head(path: Path) -> bytes:
 
 
 def _server(store: "type[Store]", text: str) -> Address:
-    parts = urlsplit(text)
     try:
+        parts = urlsplit(text)
         _ = parts.port
         pairs = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
     except ValueError as error:
@@ -161,7 +174,7 @@ def _checked(store: "type[Store]", path: Path, query: str, text: str) -> Address
         if key not in store.options:
             raise DamnatioError(f"The gallery {text}: there is no option '{key}'.{_hint(key, store)}")
         options[key] = parse_qsl(f"x={value}")[0][1]
-    found = Address(store.scheme, path.expanduser().absolute(), "", options)
+    found = Address(store.scheme, _expanded(path).absolute(), "", options)
     _need(store, found)
     return found
 

@@ -1,5 +1,6 @@
 """What a store holds and what is said about it: places, rows, items of a person, and counts of everybody else."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,8 @@ Vectors = NDArray[np.floating[Any]]
 Units = NDArray[np.float32]
 """[n, d], each row of length 1"""
 
+BYTE = re.compile(r"[\udc80-\udcff]")
+"""a byte that is no UTF-8, as Python reads it"""
 SHARED, GROUP, UNLIKE, SPELLING = "shared", "group", "unlike", "spelling"
 """flags: others use the row too; a photograph with several faces; the name fits but the face does not; the name differs
 in capitals, accents' encoding or separators"""
@@ -88,6 +91,25 @@ class Block:
     contents: Sequence[bytes] = ()
     """what else of each row must stay as it is: other columns, or the code of a vector that is stored as one"""
     flags: Sequence[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        if not all(map(is_text, self.names)):
+            object.__setattr__(self, "names", [as_text(name) for name in self.names])
+
+
+def is_text(text: str) -> bool:
+    """Whether it can be written as UTF-8. What a file held as Latin-1, or half a character, cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def as_text(name: str) -> str:
+    """A name as text: bytes that are no UTF-8 are read as Latin-1, and halves of characters are written as numbers."""
+    latin = BYTE.sub(lambda byte: chr(ord(byte[0]) - 0xDC00), name)
+    return latin.encode("utf-8", "backslashreplace").decode()
 
 
 @dataclass(frozen=True)
@@ -169,6 +191,20 @@ class Found:
     rows: int = 0
     compared: int = 0
     """rows that were compared with the templates"""
+
+
+class Effect(Frozen):
+    """What a delete sets off beside itself: refused unless the operator allows it by its name."""
+
+    name: str
+    what: str
+
+
+class Mention(Frozen):
+    """A column outside of the tables of people in which a name stands as text. Nothing is deleted there."""
+
+    place: str
+    rows: int
 
 
 class Census(Frozen):

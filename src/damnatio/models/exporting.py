@@ -19,7 +19,7 @@ from damnatio.models.card import CARD, Card, write_card
 from damnatio.models.gate import Gate, ungated
 from damnatio.models.limits import limits_of
 from damnatio.models.maps import method_of, tensors_of
-from damnatio.models.onnx.files import TOLERANCE, add_gate, need_onnx, parity_of, write_network
+from damnatio.models.onnx.files import BATCHES, TOLERANCE, add_gate, need_onnx, parity_of, write_network
 from damnatio.models.onnx.graph import GraphNetwork
 from damnatio.support.arrays import save_tensors
 from damnatio.support.errors import DamnatioError
@@ -86,7 +86,7 @@ def _write_onnx(backbone: nn.Module, card: Card, path: Path) -> float:
         write_onnx(network, card.size, path)
         if behind is not None:
             add_gate(path, behind)
-    return parity_of(backbone, path, card.size)
+    return parity_of(backbone, path, card.size, BATCHES)
 
 
 def write_program(module: nn.Module, card: Card, path: Path) -> float:

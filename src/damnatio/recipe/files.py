@@ -221,6 +221,6 @@ def _import_file(path: Path) -> None:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a plugin that ends the process would end an erasure with its code
         del sys.modules[name]
         raise DamnatioError(f"plugins: {path} failed to import: {type(error).__name__}: {error}.") from error

@@ -107,7 +107,7 @@ class Comparison:
         """Each difference once, with all its places: the text names some of them several times."""
         found: dict[tuple[str, float | None, facts.Difference], Sign] = {}
         for sign in self.signs:
-            key = sign.title, sign.point, replace(sign.difference, place="", point=None)
+            key = sign.title, sign.point, replace(sign.difference, place="", point=0)
             places = [found[key].difference.place] if key in found else []
             place = ", ".join(dict.fromkeys([*", ".join(places).split(", "), sign.difference.place]))
             found[key] = replace(sign, difference=replace(sign.difference, place=place.removeprefix(", ")))

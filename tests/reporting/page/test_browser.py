@@ -52,8 +52,8 @@ def rate(c: Comparisons, column: str, target: float) -> float:
         name = next(name for name, shown in FALSE_MATCHES.items() if shown == group)
         return acceptance_rate(c.nonmated[name].scores, tau)
     if metric == LINKED:
-        linked, measured = linked_people(c, [tau], [target])
-        return linked[0] / measured
+        (beyond,), measured = linked_people(c, [tau], [target])
+        return beyond / measured
     linked = {who for g in SINGLE_GROUPS for who in c.mated[g].subjects[c.mated[g].scores >= tau]}
     everybody = {who for g in SINGLE_GROUPS for who in c.mated[g].subjects}
     return (len(everybody) - len(linked)) / len(everybody)

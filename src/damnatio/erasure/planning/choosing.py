@@ -11,7 +11,7 @@ from damnatio.erasure.planning.plan import Plan, PlannedItem
 from damnatio.support.errors import DamnatioError
 
 ALL = "all"
-RANGE = re.compile(r"(\d+)(?:-(\d+))?")
+RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from datetime import date, timedelta
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +33,7 @@ from damnatio.erasure.planning.showing import lines_of, write_page
 from damnatio.erasure.planning.sought import Wanted, need_no_name, own_settings, wanted
 from damnatio.erasure.proving.keys import signing_key
 from damnatio.erasure.record import Record
-from damnatio.erasure.request import Request
+from damnatio.erasure.request import MONTH, Request
 from damnatio.galleries.address import Address, parse
 from damnatio.galleries.base import Store
 from damnatio.galleries.census import Counted
@@ -46,8 +46,6 @@ from damnatio.support.errors import DamnatioError
 
 ANY_SIZE = 112
 """pixels; no image is read"""
-MONTH = timedelta(days=30)
-"""the time for an answer (GDPR, Article 12(3): one month), counted so that no month makes it longer"""
 
 
 def addresses_of(request: Request) -> list[Address]:
@@ -70,7 +68,11 @@ def check_case(request: Request) -> None:
     people = FacesOf(request.people, ANY_SIZE, request.resize).names()
     need_no_name(request.case.id, [*people, *request.case.aliases])
     signing_key(request.case.key)
-    for address in addresses_of(request):
+    addresses = addresses_of(request)
+    for folder in (request.people, *(address.path for address in addresses)):
+        if folder is not None and folder.is_dir() and request.out.resolve().is_relative_to(folder.resolve()):
+            raise DamnatioError(f"--out {request.out} lies in {folder}, which is searched: name a folder elsewhere.")
+    for address in addresses:
         with open_store(address):
             pass
 
@@ -94,7 +96,7 @@ def make_plan(
             keys = [item.key for item in found.items]
             counted, tallied, sampled = Counted(keys), Tallied(keys), Sampled(keys, AMONG)
             walk(store, counted, tallied, sampled)
-            stores.append(_store(number, store, counted.censuses()[0], found.notes))
+            stores.append(_store(number, store, counted.censuses()[0], found.notes, person.names))
             items += _numbered(store, number, [_with_all_rows(item, tallied) for item in found.items], len(items))
             others = others_of(sampled.vectors, person.old.card.dim)
             if len(others):
@@ -111,6 +113,7 @@ def make_plan(
         received=received.isoformat(),
         deadline=(case.deadline or received + MONTH).isoformat(),
         names=person.names,
+        besides=person.besides,
         people=len(person.people),
         level=person.level,
         templates=[
@@ -143,7 +146,7 @@ def make_plan(
     return plan
 
 
-def _store(number: int, store: Store, census: Census, notes: Sequence[str]) -> PlannedStore:
+def _store(number: int, store: Store, census: Census, notes: Sequence[str], names: Sequence[str]) -> PlannedStore:
     return PlannedStore(
         number=number,
         kind=store.address.scheme,
@@ -173,6 +176,8 @@ def _store(number: int, store: Store, census: Census, notes: Sequence[str]) -> P
         unreached=store.unreached(),
         notes=list(notes),
         remains=store.remains(),
+        effects=store.effects(),
+        mentions=store.mentions(names),
     )
 
 

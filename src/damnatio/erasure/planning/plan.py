@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError
 from damnatio.erasure.proving.envelope import Envelope, canonical, signed
 from damnatio.erasure.proving.keys import fingerprint
 from damnatio.erasure.record import File
-from damnatio.galleries.items import Census, Frozen, Item, Remain
+from damnatio.galleries.items import Census, Effect, Frozen, Item, Mention, Remain
 from damnatio.support.errors import DamnatioError
 from damnatio.support.files import need_regular, write_atomically
 
@@ -99,6 +99,10 @@ class PlannedStore(Frozen):
     notes: list[str]
     remains: list[Remain] = Field(default=[])
     """what a server will keep of the rows"""
+    effects: list[Effect] = Field(default=[])
+    """what the delete sets off beside itself: refused unless it is allowed by name"""
+    mentions: list[Mention] = Field(default=[])
+    """where else the names stand as text"""
 
 
 class PlannedItem(Frozen):
@@ -136,6 +140,8 @@ class Plan(Frozen):
     deadline: str
     names: list[str]
     """that were looked for"""
+    besides: list[str]
+    """that are somebody else's, as the operator said: their rows are no candidates"""
     people: int
     level: float
     """the score from which on two photographs are linked, and a template is found"""
@@ -185,6 +191,7 @@ def read_plan(path: Path, key: "Ed25519PrivateKey") -> Plan:
     try:
         content: Any = json.loads(path.read_text(encoding="utf-8"))
         plan, seal = content["plan"], content["seal"]
+        sealed = canonical(plan)
         keyid, signature = str(seal["keyid"]), base64.b64decode(seal["sig"], validate=True)
     except FileNotFoundError:
         raise DamnatioError(f"There is no plan {path}: `damnatio erase ... --case ID` makes one.") from None
@@ -195,7 +202,7 @@ def read_plan(path: Path, key: "Ed25519PrivateKey") -> Plan:
         raise DamnatioError(
             f"{path} was sealed with the key {keyid[:16]}, and this one is {mine[:16]}: give the right one with --key."
         )
-    if not Envelope(KIND, canonical(plan), keyid, signature).is_signed_by(key.public_key()):
+    if not Envelope(KIND, sealed, keyid, signature).is_signed_by(key.public_key()):
         raise DamnatioError(f"{path} was changed after it was sealed: nothing was deleted. Make a new plan.")
     format = plan.get("format") if isinstance(plan, dict) else None
     if format != FORMAT:

@@ -18,7 +18,7 @@ from damnatio.erasure.proving.keys import fingerprint, holder_key, public_signin
 from damnatio.erasure.proving.statement import Read, read_record
 from damnatio.galleries.scanning.verdicts import worst
 from damnatio.support.errors import DamnatioError
-from damnatio.support.files import digest_of
+from damnatio.support.files import digest_of, need_regular
 
 Outcome = Literal["passed", "failed", "unsure", "not run"]
 """unsure: what was found neither agrees with the record nor contradicts it"""
@@ -65,6 +65,10 @@ def check(evidence: Evidence) -> Checked:
     if evidence.fingerprints is not None and evidence.holder_key is None:
         raise DamnatioError("--fingerprints are sealed: name the private key of their holder with --holder-key.")
     record = read_record(evidence.record)
+    if evidence.galleries:
+        from damnatio.erasure.proving.reopening import addresses
+
+        addresses(record.statement.predicate.stores, evidence.galleries)
     levels: list[tuple[str, Callable[[Read, Evidence], Level]]] = [
         ("signature", _signature),
         ("sums", _sums),
@@ -196,10 +200,11 @@ def _items(record: Read, evidence: Evidence) -> Level:
         return Level("items", "not run", "give --plan, with record.key beside it")
     if record.statement.predicate.format < said.FORMAT:
         return Level("items", "not run", f"the plan is older than this damnatio: {OLDER}")
+    need_regular(evidence.plan, "The plan")
     try:
         content: Any = json.loads(evidence.plan.read_text(encoding="utf-8"))
         plan = Plan.model_validate(content["plan"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise DamnatioError(f"{evidence.plan} is no plan that can be read.") from error
     key, p = read_item_key(evidence.plan.resolve().parent), record.statement.predicate
     if digest_of(evidence.plan) != record.statement.digest(said.PLAN):

@@ -29,7 +29,7 @@ from damnatio.galleries.scanning.fragments import fragments_of
 from damnatio.galleries.scanning.matching import Matcher, Seen
 from damnatio.galleries.scanning.needles import Needles
 from damnatio.support.errors import DamnatioError
-from damnatio.support.files import private, write_atomically
+from damnatio.support.files import need_regular, private, write_atomically
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
@@ -75,6 +75,7 @@ def write_fingerprints(
 
 
 def read_fingerprints(path: Path, holder: "X25519PrivateKey") -> Fingerprints:
+    need_regular(path, "The file of fingerprints")
     try:
         content = unseal(path.read_bytes(), holder, str(path))
     except FileNotFoundError:

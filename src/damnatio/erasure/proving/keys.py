@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from damnatio.support.errors import DamnatioError
+from damnatio.support.files import need_regular
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -38,6 +39,8 @@ def make_pair(private: Path, *, holder: bool = False) -> Path:
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+    if not private.name or private.is_dir():
+        raise DamnatioError(f"--out {private} is a folder: name the file of the private key in it.")
     public = public_of(private)
     for path in (private, public):
         if path.exists():
@@ -120,6 +123,7 @@ def fingerprint_of_file(path: Path) -> str:
 def _private(path: Path, remedy: str) -> Any:
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
+    need_regular(path, "The key")
     if not path.exists():
         raise DamnatioError(f"There is no key {path}: `{remedy}` makes one, and --key names another.")
     if path.stat().st_mode & 0o077:
@@ -140,6 +144,7 @@ def _public(path: Path) -> Any:
 
 
 def _bytes(path: Path) -> bytes:
+    need_regular(path, "The key")
     try:
         return path.read_bytes()
     except OSError as error:

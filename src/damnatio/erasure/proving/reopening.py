@@ -32,6 +32,9 @@ def addresses(stores: Sequence[ErasedStore], given: Sequence[str]) -> list[Addre
         if mine is not None:
             left.remove(mine)
         found.append(mine if mine is not None else parse(store.address))
+    if left:
+        known = ", ".join(store.address for store in stores)
+        raise DamnatioError(f"--gallery {left[0].shown} is no store of the record: it has {known}.")
     return found
 
 

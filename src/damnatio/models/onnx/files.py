@@ -5,6 +5,8 @@ files must lie in its own folder. A gate at the end of the graph is read as one:
 the network before it.
 """
 
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 TOLERANCE = 1e-4
 """the largest difference allowed between torch and onnxruntime, as a share of the embedding's length"""
 BATCHES = (1, 4, 33)
-"""the numbers of images at once that a written file is tried with"""
+"""the numbers of images at once that a file for service is tried with"""
 
 
 def need_onnx() -> None:
@@ -118,6 +120,28 @@ def add_gate(path: Path, behind: nn.Module) -> None:
     write_atomically(path, model.SerializeToString())
 
 
+def put_gate(gate: Gate, source: Path, target: Path) -> None:
+    """Write the graph of one file with a gate behind it into another one, which must not exist. The new file is there
+    only if onnxruntime runs it as torch does."""
+    network, size, dim, _ = read_network(source)
+    if dim != gate.directions.shape[1]:
+        raise DamnatioError(f"{source} gives {dim} values per face, and the gate is for {gate.directions.shape[1]}.")
+    if target.exists() or target.is_symlink():
+        raise DamnatioError(f"{target} is there already, and nothing is overwritten.")
+    altered, trial = Gated(network, gate), target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        write_network(altered, trial)
+        parity = parity_of(altered, trial, size)
+        if parity > TOLERANCE:
+            raise DamnatioError(
+                f"The file with the gate differs from torch by {parity:.1g} of the embedding's length, more than "
+                f"{TOLERANCE:g}: {target} was not written."
+            )
+        trial.replace(target)
+    finally:
+        trial.unlink(missing_ok=True)
+
+
 def _need_gate(behind: nn.Module) -> Gate:
     if not isinstance(behind, Gate):
         raise DamnatioError(
@@ -126,13 +150,13 @@ def _need_gate(behind: nn.Module) -> Gate:
     return behind
 
 
-def parity_of(module: nn.Module, path: Path, size: int) -> float:
+def parity_of(module: nn.Module, path: Path, size: int, batches: Sequence[int] = (2,)) -> float:
     """The largest difference between a network and its ONNX file, as a share of the embedding's length. The file runs
-    in batches of several sizes, with and without onnxruntime's optimisations, as its users run it. A gate is compared
-    on vectors within it too."""
+    on batches of these sizes, with and without onnxruntime's optimisations. A gate is compared on vectors within it
+    too."""
     need_onnx()
     network, behind = ungated(module)
-    x = _noise(network, size, max(BATCHES))
+    x = _noise(network, size, max(batches))
     training, place = module.training, next(module.parameters()).device
     module.eval()
     with torch.inference_mode():
@@ -141,7 +165,7 @@ def parity_of(module: nn.Module, path: Path, size: int) -> float:
     content, found = path.read_bytes(), []
     for optimised in (False, True):
         session = _session(content, path, optimised=optimised)
-        for batch in BATCHES:
+        for batch in batches:
             step = 1 if getattr(network, "one_by_one", False) else batch
             parts = [x[i : i + step] for i in range(0, batch, step)]
             found.append(_distance(ours[:batch], torch.cat([_call(session, part, path) for part in parts])))
@@ -182,7 +206,10 @@ def _parse(path: Path) -> "tuple[ModelProto, Gate | None]":
     for tensor in [*model.graph.initializer, *constants]:
         if not uses_external_data(tensor):
             continue
-        place = ExternalDataInfo(tensor).location
+        try:
+            place = ExternalDataInfo(tensor).location
+        except ValueError as error:
+            raise DamnatioError(f"{path}: the tensor '{tensor.name}' is kept nowhere ({error}).") from error
         beside = (folder / place).resolve()
         if not beside.is_relative_to(folder) or not beside.is_file():
             raise DamnatioError(
