@@ -72,8 +72,8 @@ def strangers(partitions: Partitions, forgotten: str | None) -> NDArray[np.int64
     for mask in (retained, partitions.has(UNUSED) & ~inside):
         places = np.flatnonzero(mask)
         people = list(groups_of(codes_of(table["identity"][places])[0]))
-        chosen = evenly(len(people), MOST - len(taken)) if len(taken) < MOST else []
-        taken += [places[people[at][evenly(len(people[at]), EACH)]] for at in chosen]
+        for at in evenly(len(people), max(MOST - len(taken), 0)):
+            taken.append(places[people[at][evenly(len(people[at]), EACH)]])
     return np.sort(np.concatenate([np.zeros(0, np.int64), *taken]))
 
 
