@@ -14,7 +14,7 @@ from damnatio.erasure.proving import statement as said
 from damnatio.erasure.proving.items import erased_items
 from damnatio.erasure.proving.masking import masked
 from damnatio.erasure.purging.journal import Journal, now
-from damnatio.galleries.items import Census, Remain
+from damnatio.galleries.items import Census, Mention, Remain
 from damnatio.galleries.scanning.verdicts import ClassScan, Scan, Verdict, worst
 from damnatio.galleries.searching import SearchesCompared
 from damnatio.support.files import digest_of
@@ -152,6 +152,11 @@ def _store(plan: Plan, one: PlannedStore, journal: Journal) -> said.ErasedStore:
         ),
         left=counts[1].matched_rows,
         again=again,
+        allowed=masked(baseline.get("allowed", []), hidden_names(plan)),
+        mentions=[
+            Mention(place=masked(one["place"], hidden_names(plan)), rows=one["rows"])
+            for one in (searched or {}).get("mentions", [])
+        ],
         unreached=masked(baseline["unreached"], hidden_names(plan)),
         notes=masked(one.notes, hidden_names(plan)),
         remains=[
