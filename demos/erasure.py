@@ -1,8 +1,8 @@
 """An erasure from the request to the signed record, on rendered faces: `make demo-erasure`.
 
 A small network learns rendered faces. Ann is enrolled in a faiss file, in an .npz and, where it can be started, in a
-real Postgres; once more as a guest; and her photographs lie in a folder. Then the commands of docs/erasure.md run, as a
-person would type them.
+real Postgres; twice more as a guest, once as a copy under another name; and her photographs lie in a folder. Then the
+commands of docs/erasure.md run, as a person would type them. It fails if anything of hers that was planted is left.
 """
 
 import argparse
@@ -24,9 +24,12 @@ from PIL import Image
 from damnatio import load_model
 from damnatio.faces.synthetic.rendering import render
 from damnatio.galleries import STORES
+from damnatio.galleries.opening import open_store
 
 SEED, SIZE, TRAINED = 1, 32, 900
-ANN, GUEST, STRANGERS, EACH = "Ann Lee", "guest 7", 400, 2
+ANN, GUEST, BADGE, STRANGERS, EACH = "Ann Lee", "guest 7", "badge 0815", 400, 2
+SAME = 0.9995
+"""the cosine from which on two vectors are one template"""
 """People from TRAINED on are strangers to the network. Ann is the one of the first LOOKED whom it knows best."""
 LOOKED, REQUESTED = 60, 12
 UNSORTED = "unsorted/000.png"
@@ -55,7 +58,13 @@ def main() -> int:
     with ExitStack() as stack:
         addresses = [stack.enter_context(gallery(out / "galleries", names, vectors)) for gallery in galleries()]
         photos = write_photos(out / "photos", ann) if "folder" in STORES.names() else None
-        return carry_out(out, model, addresses, photos)
+        code = carry_out(out, model, addresses, photos)
+        request = embedded(model, [photograph(ann, moment) for moment in range(REQUESTED)])
+        hers = np.concatenate([request, vectors[[names.index(ANN) + place for place in range(4)]]])
+        left = [row for address in addresses for row in survivors(address, hers)]
+        left += [f"{photos}/{name}" for name in (ANN, UNSORTED) if photos is not None and any_file(photos / name)]
+        print(f"Planted rows and photographs of {ANN} that are left: {', '.join(left) or 'none'}")
+        return 1 if left else code
 
 
 def carry_out(out: Path, model: Path, addresses: list[str], photos: Path | None) -> int:
@@ -66,7 +75,8 @@ def carry_out(out: Path, model: Path, addresses: list[str], photos: Path | None)
     secret = [word for address in addresses if "://" in address for word in ("--gallery", address)]  # has a password
     where += ["--photos", str(photos)] if photos else []
     damnatio("erase", model, out / "people", *where, "--case", "2026-0817", "--out", case, "--key", key,
-             "--strangers", "0.003", "--goal", "0.8", "--remains", "nightly backups, kept for 30 days",
+             "--same", GUEST, "--same", BADGE, "--not-same", "all-others", "--strangers", "0.003", "--goal", "0.8",
+             "--remains", "nightly backups, kept for 30 days",
              "--recipient", "the visitors' desk", codes=(0, 3))  # fmt: skip
     plan = json.loads((case / "plan.json").read_text())["plan"]
     items = {
@@ -85,9 +95,27 @@ def carry_out(out: Path, model: Path, addresses: list[str], photos: Path | None)
     return code
 
 
+def survivors(address: str, hers: Vectors) -> list[str]:
+    """Rows of a gallery under her names, or with one of her vectors."""
+    found = []
+    with open_store(address) as store:
+        for place in store.places():
+            for block in store.blocks(place.name):
+                assert block.vectors is not None
+                rows = np.asarray(block.vectors, np.float32)
+                same = (rows @ hers.T).max(axis=1) > SAME * np.linalg.norm(rows, axis=1)
+                planted = np.isin(block.names, [ANN, GUEST, BADGE]) | same
+                found += [f"{store.address.scheme}/{block.ids[row]}" for row in np.flatnonzero(planted)]
+    return found
+
+
+def any_file(path: Path) -> bool:
+    return path.is_file() or any(one.is_file() for one in path.rglob("*"))
+
+
 def shows_ann(item: dict[str, Any]) -> bool:
     """What a person sees who looks at a candidate."""
-    return item["name"] in (GUEST, ANN) or item["id"] == UNSORTED
+    return item["name"] in (GUEST, BADGE, ANN) or item["id"] == UNSORTED
 
 
 def damnatio(*words: object, codes: tuple[int, ...] = (0,)) -> int:
@@ -124,12 +152,12 @@ def best_known(model: Path) -> int:
 
 
 def enrolled(ann: int) -> tuple[list[str], list[Photographs]]:
-    """Who is in the galleries: strangers, Ann four times, and Ann as a guest."""
+    """Who is in the galleries: strangers, Ann four times, and Ann under two other names."""
     names = [f"visitor {number:04d}" for number in range(STRANGERS) for _ in range(EACH)]
     others = range(TRAINED + LOOKED, TRAINED + LOOKED + STRANGERS)
     faces = [photograph(person, moment) for person in others for moment in range(EACH)]
-    mine = [photograph(ann, moment) for moment in (20, 21, 22, 23, 0)]  # the guest's is one of the request
-    return [*names, *[ANN] * 4, GUEST], [*faces, *mine]
+    mine = [photograph(ann, moment) for moment in (20, 21, 22, 23, 0, 24, 20)]  # the guest's first is of the request
+    return [*names, *[ANN] * 4, *[GUEST] * 2, BADGE], [*faces, *mine]
 
 
 def embedded(model: Path, faces: list[Photographs]) -> Vectors:

@@ -9,7 +9,7 @@ from damnatio.support.code import HOME, imported_by
 
 SUPPORT = ["support"]
 SECTIONS = ["recipe.schema", "recipe.protocols", "recipe.sentences", "recipe.yaml_text"]
-PARTS = ["backbones", "data", "frames", "galleries", "heads", "losses", "methods", "metrics", "models"]
+PARTS = ["backbones", "data", "frames", "galleries", "heads", "losses", "methods", "metrics", "models", "protocol"]
 STAGES = ["faces", "captures", "partitions", "training", "forgetting", "embedding", "evaluation", "reporting"]
 ORDER = [
     *SUPPORT,

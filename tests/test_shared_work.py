@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from damnatio import embedding
+from damnatio import embedding, frames
 from damnatio.captures import find_captures
 from damnatio.evaluation import nonmated, scanning, searching
 from damnatio.evaluation.legacy import Embedded
@@ -24,7 +24,6 @@ from damnatio.faces import collecting
 from damnatio.faces.base import Faces
 from damnatio.faces.collecting import collect
 from damnatio.frames import greedy
-from damnatio.methods import frames
 from damnatio.models.inputs import Pixels, embed_together
 from damnatio.recipe.schema import CaptureSettings
 from damnatio.support import processes

@@ -1,8 +1,8 @@
 """Damnatio makes a face recognition model forget chosen people, and measures it.
 
-Six functions do what the command line does: `run`, `erase`, `hidden`, `evaluate`, `load_model` and `export`. A training
-loop of one's own takes `losses`, `frames`, `data` and `metrics` (docs/library.md). All of them import what they need
-when they are used: `import damnatio` must not import torch.
+Six functions do what the command line does: `run`, `erase`, `hidden`, `recheck`, `load_model` and `export`. A loop of
+one's own takes `losses`, `frames`, `data`, `protocol`, `metrics` and `evaluate` (docs/library.md). All of them import
+what they need when they are used: `import damnatio` must not import torch.
 """
 
 import os
@@ -13,16 +13,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from torch import nn
 
-    from damnatio import data, frames, losses, metrics
+    from damnatio import data, frames, losses, metrics, protocol
     from damnatio.data import IdentityBalanced
     from damnatio.erasure.erase import Erased, HiddenPerson
     from damnatio.erasure.request import Case
+    from damnatio.evaluation.arrays import evaluate
     from damnatio.evaluation.rates import Result
     from damnatio.models.card import Card
+    from damnatio.models.gate import Gate
     from damnatio.support.errors import DamnatioError
 
 __all__ = [
     "DamnatioError",
+    "Gate",
     "IdentityBalanced",
     "data",
     "erase",
@@ -33,13 +36,20 @@ __all__ = [
     "load_model",
     "losses",
     "metrics",
+    "protocol",
+    "recheck",
     "run",
 ]
 
 __version__: str
 if not TYPE_CHECKING:
-    _PARTS = "data", "frames", "losses", "metrics"
-    _NAMES = {"DamnatioError": "damnatio.support.errors", "IdentityBalanced": "damnatio.data"}
+    _PARTS = "data", "frames", "losses", "metrics", "protocol"
+    _NAMES = {
+        "DamnatioError": "damnatio.support.errors",
+        "IdentityBalanced": "damnatio.data",
+        "Gate": "damnatio.models.gate",
+        "evaluate": "damnatio.evaluation.arrays",
+    }
 
     def __getattr__(name: str) -> Any:
         """The version and the library, when they are asked for: even `importlib.metadata` takes longer to import than
@@ -147,7 +157,7 @@ def hidden(model: AnyPath) -> "list[HiddenPerson]":
     return listed(_path(model))
 
 
-def evaluate(
+def recheck(
     embeddings: AnyPath,
     partitions: AnyPath,
     *,
@@ -161,13 +171,14 @@ def evaluate(
     The recipe gives the operating points, the replicates and the seed. `original` holds the embeddings of f*, for an
     altered model; without it the embeddings are measured as those of f*.
     """
-    from damnatio.evaluation.rechecking import Setup, original_of, recheck
+    from damnatio.evaluation.rechecking import Setup, original_of
+    from damnatio.evaluation.rechecking import recheck as measured
     from damnatio.recipe.files import load
 
     loaded = load(os.fspath(recipe), overrides)
     setup = Setup(partitions=_path(partitions), seed=loaded.seed, settings=loaded.evaluate, scale=scale)
     star = None if original is None else original_of(_path(original), setup)
-    return recheck(_path(embeddings), setup, original=star).results
+    return measured(_path(embeddings), setup, original=star).results
 
 
 def load_model(path: AnyPath, **model_settings: Any) -> "tuple[nn.Module, Card]":

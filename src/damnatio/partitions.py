@@ -31,6 +31,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from damnatio.faces.base import POOL
+from damnatio.protocol import roles
+from damnatio.protocol.roles import Members
 from damnatio.recipe.schema import PartitionSettings
 from damnatio.support.errors import DamnatioError, nearest
 from damnatio.support.files import need_regular, write_atomically
@@ -77,6 +79,21 @@ class Partitions:
         marked = self.table[MARK] if MARK in self.table.columns else np.zeros(len(self.table))
         spared = self.has(FORGET) & ~self.in_forget_set(scale) & (self.table["role"] != DROPPED) if scale else False
         return marked.astype(bool) | spared
+
+    def members(self, scale: str) -> Members:
+        """What each image does at a scale."""
+        kept = {RETAIN: roles.RETAIN, DEVELOPMENT: roles.DEVELOPMENT, DISTRACTOR: roles.DISTRACTOR}
+        words = np.array([kept.get(name, roles.UNUSED) for name in self.table["partition"]], object)
+        for partition, role, word in (
+            (RETAIN, ENROL, roles.RETAIN_ENROL),
+            (RETAIN, PROBE, roles.RETAIN_PROBE),
+            (TEST, ENROL, roles.TEST_ENROL),
+            (TEST, PROBE, roles.TEST_PROBE),
+        ):
+            words[self.has(partition, role)] = word
+        for role, word in ((TRAIN, roles.SEEN), (EVAL, roles.NEW)):
+            words[self.in_forget_set(scale, role)] = word
+        return Members(self.table["image"], self.table["identity"], words, self.bystanders(scale))
 
     def _with_role(self, mask: Mask, role: str) -> Mask:
         return (mask & (self.table["role"] == role) if role else mask).astype(bool)

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.cli
     "code",
     [
         "import damnatio",
-        "import damnatio; damnatio.run, damnatio.erase, damnatio.evaluate, damnatio.load_model, damnatio.export",
+        "import damnatio; damnatio.run, damnatio.erase, damnatio.recheck, damnatio.load_model, damnatio.export",
         "import damnatio.recipe.files, damnatio.recipe.schema, damnatio.recipe.sentences, damnatio.recipe.yaml_text",
         "from damnatio.cli.main import main; main(['ls', 'recipes'])",
         "from damnatio.cli.main import main; main(['ls', 'sources'])",

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from damnatio.galleries.census import row_digests
-from damnatio.galleries.finding import Names, cosines_of
-from damnatio.galleries.items import SPELLING, Block, Key
+from damnatio.galleries.finding import Names, cosines_of, find_all
+from damnatio.galleries.items import SPELLING, Block, Key, Sought
 from damnatio.galleries.opening import open_store
 from damnatio.galleries.picking import sample, vectors_of
 from damnatio.galleries.searching import compared, exact_search, searches_without
@@ -50,6 +50,28 @@ def test_cosines_are_the_naive_ones() -> None:
     for row in (0, 1, 6, 19):
         naive = [float(rows[row] @ one) / float(np.linalg.norm(rows[row])) for one in templates]
         assert found[row] == pytest.approx(naive, abs=1e-6)
+
+
+def test_each_template_has_its_bar_and_candidates_bring_their_name(tmp_path: Path) -> None:
+    """Two stores. The second template finds a guest, whose other rows follow wherever they are, and a copy of a row of
+    the person's has another name. A shared name brings nobody."""
+    vectors, other = people(12, seed=1), people(3, seed=2)
+    names = ["Ann", "guest", *(f"p{row}" for row in range(10))]
+    np.savez(tmp_path / "a.npz", embeddings=vectors, names=np.array(names))
+    rows = np.concatenate([other, vectors[:1] * 3, vectors[2:3]])
+    np.savez(tmp_path / "b.npz", embeddings=rows, names=np.array(["guest", "guest 2", "Ann Lee", "badge", "somebody"]))
+    templates = np.stack([vectors[4], vectors[1], vectors[2]])
+    bars, labels = np.array([1.01, 0.9, 0.9]), ["mean", "photograph", "other"]
+    sought = Sought(["Ann"], templates, bars, labels, besides=["p0", "somebody"])
+    with open_store(str(tmp_path / "a.npz")) as one, open_store(str(tmp_path / "b.npz")) as two:
+        first, second = find_all([one, two], sought)
+    assert {(item.name, item.how, item.like) for item in first.items if item.how != "name"} == {
+        ("guest", "similarity", "photograph")
+    }
+    found = {item.name: item for item in second.items}
+    assert {name: item.how for name, item in found.items()} == {"guest": "together", "badge": "equal"}
+    assert found["badge"].like.endswith("of store 1")
+    assert (first.rows, first.compared) == (12, 12)
 
 
 def test_a_hash_covers_every_part_of_a_row_and_no_order(tmp_path: Path) -> None:

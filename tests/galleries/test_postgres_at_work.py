@@ -107,6 +107,36 @@ def test_slots_publications_and_cascades_are_said(place: str) -> None:
     assert "Backups" in said
 
 
+def test_what_a_delete_sets_off_is_named_and_counted_inside_its_transaction(place: str) -> None:
+    """Triggers on other events, and those that are switched off, set nothing off."""
+    address = faces(place)
+    run(place, "CREATE TABLE visit (face bigint CONSTRAINT visited REFERENCES face (id) ON DELETE SET NULL, note text)")
+    run(place, "INSERT INTO visit (note) VALUES (%s), ('nobody')", [(f"with {WHO.upper().replace(' ', '_')}.",)])
+    run(
+        place,
+        "CREATE FUNCTION again() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+        "INSERT INTO face (subject, embedding) VALUES ('visitor', old.embedding); RETURN old; END $$",
+    )
+    for name, what in (("back", "AFTER DELETE"), ("quiet", "AFTER DELETE"), ("other", "AFTER INSERT")):
+        run(place, f"CREATE TRIGGER {name} {what} ON face FOR EACH ROW EXECUTE FUNCTION again()")
+    run(place, "ALTER TABLE face DISABLE TRIGGER quiet")
+    run(place, "ALTER TABLE face DISABLE TRIGGER other")
+    run(place, "CREATE RULE noted AS ON DELETE TO face DO ALSO NOTIFY gone")
+    with open_store(address, write=True) as store:
+        assert [one.name for one in store.effects()] == ["back", "noted", "visited"]
+        assert [(one.place, one.rows) for one in store.mentions([WHO])] == [("visit.note", 1)]
+        keys = keys_of(store)
+        before, would = store.census(keys), store.rehearse(keys)
+        assert would is not None
+        assert (before.matched_rows, would.matched_rows) == (len(keys), 0)
+        assert would.others != before.others  # the trigger puts rows back
+        assert store.census(keys) == before
+        run(place, "DROP TRIGGER back ON face")
+        again = store.rehearse(keys)
+        assert again is not None
+        assert (again.matched_rows, again.others) == (0, before.others)
+
+
 @pytest.fixture
 def guarded(place: str) -> Iterator[str]:
     """The address of a user who needs a password."""

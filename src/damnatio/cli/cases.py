@@ -33,6 +33,8 @@ def add(verbs: "Verbs[argparse.ArgumentParser]") -> None:
     purge.add_argument("--accept", action="append", default=[], metavar="NUMBERS", help=accept)
     reject = "items that must stay: candidates that show somebody else, or anything under a legal hold"
     purge.add_argument("--reject", action="append", default=[], metavar="NUMBERS", help=reject)
+    allow = "a trigger, rule, foreign key or full-text table that the delete sets off, by its name in the plan"
+    purge.add_argument("--allow", action="append", default=[], metavar="NAME", help=f"{allow}; may be repeated")
     again = "a store of the plan once more, where its address needs a password, which no plan holds"
     purge.add_argument("--gallery", action="append", default=[], metavar="URI", help=again)
     purge.add_argument("--key", type=Path, metavar="FILE", help="the key that sealed the plan, and signs the record")
@@ -72,6 +74,7 @@ def _purge(options: argparse.Namespace) -> int:
         confirm=options.confirm,
         accept=options.accept,
         reject=options.reject,
+        allow=options.allow,
         galleries=options.gallery,
         key=options.key,
         holder=options.fingerprints_for,

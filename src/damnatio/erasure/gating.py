@@ -72,8 +72,8 @@ def plan(
     templates = _own_templates(usable, strangers, aliases, same)
     everyone, strangers = strangers, _without(strangers, {name for names in templates.values() for name in names})
     fit, report = parted(strangers) if strangers is not None else (None, None)
-    if fit is None or len(fit) < ENOUGH:
-        refusals.need_assumed_spread(usable, statistics or COSINE)
+    assumed = fit is None or len(fit) < ENOUGH
+    spread = refusals.need_assumed_spread(usable, statistics or COSINE) if assumed else ""
     refusals.need_different_prototypes(usable)
     if gate is not None:
         refusals.need_nobody_twice(usable, gate)
@@ -93,7 +93,7 @@ def plan(
     fitted = hide(fit).gate if answers and report else hidden.gate
     assert fitted is not None
     before = [entry.pseudonym for entry in gate.record.people] if gate else []
-    warnings = _warnings(usable, fit, hidden)
+    warnings = [*([spread] if spread else []), *_warnings(usable, fit, hidden)]
     return Plan(people, strangers, hidden, hidden.gate, report, fitted, before, templates, warnings)
 
 

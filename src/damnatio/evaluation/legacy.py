@@ -16,8 +16,9 @@ from damnatio.evaluation.nonmated import NonMated
 from damnatio.evaluation.pairings import Across, Pairing, Vectors
 from damnatio.evaluation.scanning import ROWS, Scores, Units, blocks, dots, on_grid
 from damnatio.evaluation.scored import Mated, Searches, across, alarms, searched
-from damnatio.evaluation.sets import Mask, Sets
-from damnatio.partitions import EVAL, RETAIN, TEST, TRAIN
+from damnatio.evaluation.sets import KEPT, Sets
+from damnatio.protocol import roles
+from damnatio.protocol.roles import Mask
 from damnatio.support.tables import Codes
 
 LEGACY_SEARCHES = ("R", "T", "Ftr")
@@ -93,14 +94,13 @@ def _both_orders(old: Vectors, new: Vectors) -> Mated:
 def _drifting(sets: Sets) -> dict[str, Mask]:
     """The groups whose drift is reported, without those that are empty."""
     members = sets.members
-    train, evaluated = (members.in_forget_set(sets.scale, role) for role in (TRAIN, EVAL))
     groups = {
-        "R": members.has(RETAIN) & members.table["control"].astype(bool),
-        "T": members.has(TEST),
-        "B": members.bystanders(sets.scale),
-        "F": train | evaluated,
-        "Ftr": train,
-        "Fev": evaluated,
+        "R": members.has(*KEPT["R"]),
+        "T": members.has(*KEPT["T"]),
+        "B": members.bystanders,
+        "F": members.has(roles.SEEN, roles.NEW),
+        "Ftr": members.has(roles.SEEN),
+        "Fev": members.has(roles.NEW),
     }
     return {group: mask for group, mask in groups.items() if mask.any()}
 

@@ -199,6 +199,8 @@ def _equal_errors(c: Comparisons, spreads: dict[str, Spread], rates: Rates, repl
         rate, crossings[group] = equal_error_rate(mated, sample.values, sample.counts)
         yield Result("1:1", group, math.nan, "EER", rate, len(mated))
     value = crossings["R"]
+    if math.isnan(value):  # nobody is retained
+        return
     yield Result("1:1", "R", math.nan, "threshold_eer", value, len(c.mated["R"].scores))
     yield from rates.reached("TMR_eer", Threshold(value, np.full(replicates, value) if replicates else None))
 

@@ -12,7 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from damnatio.evaluation.scanning import Units
-from damnatio.partitions import EVAL, RETAIN, TEST, TRAIN, Partitions
+from damnatio.evaluation.sets import KEPT as GROUPS
+from damnatio.partitions import Partitions
+from damnatio.protocol import roles
+from damnatio.protocol.roles import Members
 from damnatio.support.tables import Table, codes_of, groups_of
 
 FILE = "plane.parquet"
@@ -42,8 +45,8 @@ def write_plane(
     units: Units, rows: Rows, partitions: Partitions, scale: str, seed: int, start: Path | None, to: Path
 ) -> None:
     """Lay out the chosen images and write them as a table; `start` is the table of f*."""
-    members = partitions.at(rows)
-    chosen, kinds = _choose(members, scale, np.random.default_rng([seed, 10]))
+    members = partitions.at(rows).members(scale)
+    chosen, kinds = _choose(members, np.random.default_rng([seed, 10]))
     before = None
     if start is not None:
         table = Table.read(start)
@@ -52,21 +55,25 @@ def write_plane(
         chosen, kinds = chosen[kept], kinds[kept]
         before = np.array([known[row] for row in rows[chosen].tolist()]).reshape(-1, 2)
     points = lay_out(np.asarray(units[chosen], np.float64), before)
-    table = members.table.where(chosen)
-    columns = {"row": rows[chosen], "image": table["image"], "identity": table["identity"], "kind": kinds}
+    columns = {
+        "row": rows[chosen],
+        "image": members.images[chosen],
+        "identity": members.identities[chosen],
+        "kind": kinds,
+    }
     Table({**columns, "x": points[:, 0], "y": points[:, 1]}).write(to)
 
 
-def _choose(members: Partitions, scale: str, rng: np.random.Generator) -> tuple[Rows, NDArray[np.object_]]:
+def _choose(members: Members, rng: np.random.Generator) -> tuple[Rows, NDArray[np.object_]]:
     """Places of the chosen images among the rows, and what each is: `seen` or `unseen` of the forget set, `retain`,
     `test`."""
     groups = {
-        "seen": (members.in_forget_set(scale, TRAIN), SEEN),
-        "unseen": (members.in_forget_set(scale, EVAL), UNSEEN),
-        "retain": (members.has(RETAIN), IMAGES),
-        "test": (members.has(TEST), IMAGES),
+        "seen": (members.has(roles.SEEN), SEEN),
+        "unseen": (members.has(roles.NEW), UNSEEN),
+        "retain": (members.has(roles.RETAIN, *GROUPS["R"]), IMAGES),
+        "test": (members.has(*GROUPS["T"]), IMAGES),
     }
-    identities = members.table["identity"]
+    identities = members.identities
     forgotten = _some(identities[groups["seen"][0] | groups["unseen"][0]], FORGOTTEN, rng)
     people = {"seen": forgotten, "unseen": forgotten}
     people |= {kind: _some(identities[groups[kind][0]], KEPT, rng) for kind in ("retain", "test")}

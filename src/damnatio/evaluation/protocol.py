@@ -17,6 +17,7 @@ from damnatio.evaluation.scanning import Units
 from damnatio.evaluation.scored import Mated, Searches, across, alarms, mated_searches, searched, within
 from damnatio.evaluation.sets import Named, Sets
 from damnatio.partitions import Partitions
+from damnatio.protocol.roles import Members
 
 KEPT_GROUPS = ("R", "T", "T single", "B")
 """mated groups of people who must stay recognised; `B` exists only where there are bystanders"""
@@ -64,7 +65,16 @@ def compare(
     if original is not None:
         shared = np.isin(rows, original.rows)
         units, rows = (units, rows) if shared.all() else (units[shared], rows[shared])
-    sets = Sets(units, partitions.at(rows), scale)
+    before = None if original is None else original.at(rows)
+    return compare_members(units, partitions.at(rows).members(scale), most, seed, before)
+
+
+def compare_members(
+    units: Units, members: Members, most: int = 0, seed: int = 0, original: Units | None = None
+) -> Comparisons:
+    """The same for images by their roles. `units[i]` is the embedding of the i-th image, and `original[i]` that of f*,
+    for an altered model."""
+    sets = Sets(units, members)
     pairings: dict[str, Pairing[Named]] = {
         "D": Within(sets.development),
         "T single": Within(sets.test),
@@ -100,7 +110,7 @@ def compare(
     alarmed = {name: alarms(sets.development, gallery) for name, gallery in (("D", before), ("Dev", after))}
     legacy = None
     if original is not None:
-        old = Sets(original.at(rows), sets.members, scale)
+        old = Sets(original, members)
         legacy = compare_legacy(
             old, sets, lambda pairing: nonmated("T", pairing)
         )  # the pairs of T, where they are drawn

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from damnatio.evaluation.comparing import templates
 from damnatio.evaluation.pairings import Vectors
 from damnatio.evaluation.scanning import Units, on_grid
-from damnatio.partitions import DEVELOPMENT, DISTRACTOR, ENROL, EVAL, PROBE, RETAIN, TEST, TRAIN, Partitions
+from damnatio.protocol import roles
+from damnatio.protocol.roles import Mask, Members
 from damnatio.support.tables import codes_of
 
-Mask = NDArray[np.bool_]
-KEPT = {"R": RETAIN, "T": TEST}
-"""groups of people who must stay recognised and have templates, and their partitions"""
+KEPT = {"R": (roles.RETAIN_ENROL, roles.RETAIN_PROBE), "T": (roles.TEST_ENROL, roles.TEST_PROBE)}
+"""groups of people who must stay recognised and have templates: the roles that enrol and that probe"""
 
 
 @dataclass(frozen=True)
@@ -27,12 +27,12 @@ class Named(Vectors):
 
 
 class Sets:
-    """`units[i]` is the embedding of the image that has row i in the table of `members`. A set is made when it is asked
-    for, with its components on the grid of `scanning`."""
+    """`units[i]` is the embedding of the i-th image of `members`. A set is made when it is asked for, with its
+    components on the grid of `scanning`."""
 
-    def __init__(self, units: Units, members: Partitions, scale: str) -> None:
-        self.units, self.members, self.scale = units, members, scale
-        self.names, self.identities = members.table["image"], members.table["identity"]
+    def __init__(self, units: Units, members: Members) -> None:
+        self.units, self.members = units, members
+        self.names, self.identities = members.images, members.identities
         self.codes, self.people = codes_of(self.identities)
 
     def chosen(self, mask: Mask) -> Named:
@@ -47,33 +47,33 @@ class Sets:
 
     @cached_property
     def train(self) -> Named:
-        return self.chosen(self.members.in_forget_set(self.scale, TRAIN))
+        return self.chosen(self.members.has(roles.SEEN))
 
     @cached_property
     def evaluated(self) -> Named:
-        return self.chosen(self.members.in_forget_set(self.scale, EVAL))
+        return self.chosen(self.members.has(roles.NEW))
 
     @cached_property
     def development(self) -> Named:
-        return self.chosen(self.members.has(DEVELOPMENT))
+        return self.chosen(self.members.has(roles.DEVELOPMENT))
 
     @cached_property
     def test(self) -> Named:
-        return self.chosen(self.members.has(TEST))
+        return self.chosen(self.members.has(*KEPT["T"]))
 
     @cached_property
     def bystanders(self) -> Named:
-        return self.chosen(self.members.bystanders(self.scale))
+        return self.chosen(self.members.bystanders)
 
     @cached_property
     def probes(self) -> dict[str, Named]:
-        return {group: self.chosen(self.members.has(name, PROBE)) for group, name in KEPT.items()}
+        return {group: self.chosen(self.members.has(probe)) for group, (_, probe) in KEPT.items()}
 
     # --- templates --------------------------------------------------------------------------------------------------
 
     @cached_property
     def kept(self) -> dict[str, Named]:
-        return {group: self.enrolled(self.chosen(self.members.has(name, ENROL))) for group, name in KEPT.items()}
+        return {group: self.enrolled(self.chosen(self.members.has(enrol))) for group, (enrol, _) in KEPT.items()}
 
     @cached_property
     def linked(self) -> Named:
@@ -87,4 +87,4 @@ class Sets:
 
     @cached_property
     def _distractors(self) -> Named:
-        return self.enrolled(self.chosen(self.members.has(DISTRACTOR)))
+        return self.enrolled(self.chosen(self.members.has(roles.DISTRACTOR)))

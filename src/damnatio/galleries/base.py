@@ -35,11 +35,13 @@ from damnatio.galleries.finding import find
 from damnatio.galleries.items import (
     Block,
     Census,
+    Effect,
     FileClass,
     Found,
     Hit,
     Item,
     Key,
+    Mention,
     Place,
     Remain,
     Sought,
@@ -133,10 +135,18 @@ class Store(ABC):
     def add(self, name: str, vectors: Vectors) -> list[Key]:
         """Enrol vectors under a name, as a user of the store would."""
 
-    def rehearse(self, keys: Sequence[Key]) -> None:
+    def rehearse(self, keys: Sequence[Key]) -> Census | None:
         """Refuse now what `delete` or a step would refuse later, beyond what `open` refused: all stores are asked
-        before anything is deleted from any."""
-        return
+        before anything is deleted from any. Where the delete itself can be taken back, its census comes back."""
+        return None
+
+    def effects(self) -> list[Effect]:
+        """What a delete sets off beside itself: triggers, rules, cascades, full-text tables."""
+        return []
+
+    def mentions(self, names: Sequence[str]) -> list[Mention]:
+        """Where else in the store the names stand as text."""
+        return []
 
     @abstractmethod
     def delete(self, keys: Sequence[Key]) -> int:

@@ -193,6 +193,20 @@ class Found:
     """rows that were compared with the templates"""
 
 
+class Effect(Frozen):
+    """What a delete sets off beside itself: refused unless the operator allows it by its name."""
+
+    name: str
+    what: str
+
+
+class Mention(Frozen):
+    """A column outside of the tables of people in which a name stands as text. Nothing is deleted there."""
+
+    place: str
+    rows: int
+
+
 class Census(Frozen):
     """One pass over all rows. The hashes depend on no order."""
 

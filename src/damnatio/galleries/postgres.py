@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from damnatio.galleries import STORES
 from damnatio.galleries.base import content_ids, need
-from damnatio.galleries.items import FileClass, Remain, Step, Vectors
+from damnatio.galleries.items import Effect, FileClass, Mention, Remain, Step, Vectors
 from damnatio.galleries.postgres_catalog import Catalog
 from damnatio.galleries.postgres_connection import DRIVER, connected, sentences
 from damnatio.galleries.postgres_remains import remains_of
@@ -101,6 +101,12 @@ class Postgres(SqlStore):
         found += [link.table for table in self.layout.tables for link in table.links[: table.goes_too]]
         return list(dict.fromkeys(found + ([self.layout.blobs.table] if self.layout.blobs else [])))
 
+    def effects(self) -> list[Effect]:
+        return self._catalog.effects(self.written, [self.layout.blobs.table] if self.layout.blobs else [])
+
+    def mentions(self, names: Sequence[str]) -> list[Mention]:
+        return self._catalog.mentions(self.query, names, self._relations)
+
     # --- queries -----------------------------------------------------------------------------------------------------
 
     def run(self, text: str) -> list[tuple[Any, ...]]:
@@ -126,7 +132,11 @@ class Postgres(SqlStore):
         return f"({expression})::text"
 
     def rows(self, table: Table) -> Iterator[Row]:
-        """In a connection of its own: the rows of one moment, however long it takes to read them."""
+        """In a connection of its own: the rows of one moment, however long it takes to read them. Inside a transaction
+        they are those that it sees."""
+        if self._connection.info.transaction_status != self._psycopg.pq.TransactionStatus.IDLE:
+            yield from (row for row, _ in self._rows(table, self._connection))
+            return
         connection = connected(self._psycopg, self.address)
         try:
             with self._sentences(), connection.transaction():
@@ -217,8 +227,7 @@ class Postgres(SqlStore):
         return remains_of(self.run, self._catalog, self._relations)
 
     def unreached(self) -> list[str]:
-        said = [*self.layout.remarks, *(self._catalog.cascades(name) for name in self._relations)]
-        return [sentence for sentence in said if sentence]
+        return [*self.layout.remarks, *(f"{one.what[0].upper()}{one.what[1:]}." for one in self.effects())]
 
     @property
     def versions(self) -> dict[str, str]:

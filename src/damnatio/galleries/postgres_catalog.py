@@ -1,13 +1,16 @@
 """What Postgres knows of its tables: columns, keys, files, and what a user may do."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from damnatio.galleries.sql_tables import Link, column, quoted
+from damnatio.galleries.items import Effect, Mention
+from damnatio.galleries.sql_tables import Link, column, pattern_of, quoted
 from damnatio.support.errors import DamnatioError
 
-Run = Callable[..., list[tuple[Any, ...]]]
+Run = Callable[..., Any]
 """runs one statement outside of a transaction, and returns its rows"""
+DELETE = 8
+"""the bit of a trigger that runs on a delete"""
 KINDS = "('r', 'p')"
 """tables, and tables in parts"""
 OWN = "n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname NOT LIKE 'pg_toast%'"
@@ -122,13 +125,58 @@ class Catalog:
                 "a column whose values differ."
             )
 
-    def cascades(self, table: str) -> str:
-        """What else a delete takes along, as a sentence."""
-        rows = self._run(
-            f"SELECT conrelid::regclass::text FROM pg_constraint WHERE contype = 'f' AND confdeltype = 'c' "
-            f"AND confrelid = {self.number(table)} ORDER BY 1"
+    # --- what else a delete does, and where else a name stands -------------------------------------------------------
+
+    def effects(self, written: Sequence[str], updated: Sequence[str]) -> list[Effect]:
+        """Triggers, rules and foreign keys that act when rows of these tables go, or change (`updated`). A foreign key
+        between two tables that are both deleted from is none."""
+        own = {self.number(table) for table in written}
+        found = [
+            Effect(name=name, what=what) for table in written for name, what in self._acting(table, own, DELETE, 4)
+        ]
+        found += [Effect(name=name, what=what) for table in updated for name, what in self._acting(table, own, 16, 2)]
+        return list({one.name: one for one in found}.values())
+
+    def _acting(self, table: str, own: set[int], trigger: int, rule: int) -> Iterator[tuple[str, str]]:
+        number = self.number(table)
+        parts = f"(SELECT {number}::oid UNION SELECT relid FROM pg_partition_tree({number}))"
+        for (name,) in self._run(
+            f"SELECT DISTINCT tgname::text FROM pg_trigger WHERE tgrelid IN {parts} AND NOT tgisinternal "
+            f"AND tgenabled IN ('O', 'A') AND (tgtype & {trigger}) <> 0 ORDER BY 1"
+        ):
+            yield name, f"the trigger `{name}` runs when rows of `{table}` go"
+        for (name,) in self._run(
+            f"SELECT DISTINCT rulename::text FROM pg_rewrite WHERE ev_class IN {parts} AND ev_type = '{rule}' "
+            "AND ev_enabled IN ('O', 'A') ORDER BY 1"
+        ):
+            yield name, f"the rule `{name}` acts when rows of `{table}` go"
+        does = {"c": "go with them", "n": "lose what refers to them", "d": "get a default in their place"}
+        for name, other, of, kind in self._run(
+            "SELECT conname::text, conrelid::regclass::text, conrelid::bigint, confdeltype::text FROM pg_constraint "
+            f"WHERE contype = 'f' AND confdeltype IN ('c', 'n', 'd') AND confrelid IN {parts} AND conparentid = 0 "
+            "ORDER BY 1"
+        ):
+            if of not in own and trigger == DELETE:
+                yield name, f"rows of `{other}` that refer to deleted rows of `{table}` {does[kind]} (foreign key)"
+
+    def mentions(self, query: Run, names: Sequence[str], written: Sequence[str]) -> list[Mention]:
+        """Text columns of all other tables in which one of the names stands."""
+        own = {self.number(table) for table in written}
+        columns = self._run(
+            "SELECT c.oid::bigint, c.oid::regclass::text, a.attname::text FROM pg_class c "
+            "JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_attribute a ON a.attrelid = c.oid "
+            "JOIN pg_type t ON t.oid = a.atttypid "
+            f"WHERE c.relkind IN ('r', 'm') AND {OWN} AND a.attnum > 0 AND NOT a.attisdropped "
+            "AND has_table_privilege(c.oid, 'SELECT') "
+            "AND (t.typcategory = 'S' OR t.typname IN ('json', 'jsonb', 'xml')) "
+            "ORDER BY 2, 3"
         )
-        names = ", ".join(f"`{name}`" for (name,) in rows)
-        return (
-            f"Rows of {names} that refer to deleted rows of `{table}` go with them (ON DELETE CASCADE)." if rows else ""
-        )
+        found = []
+        for number, table, name in columns:
+            if number in own:
+                continue
+            like = " OR ".join([f"{column(name)}::text ILIKE ?"] * len(names))
+            ((count,),) = query(f"SELECT count(*) FROM {table} WHERE {like}", [pattern_of(one) for one in names])
+            if count:
+                found.append(Mention(place=f"{table}.{name}", rows=int(count)))
+        return found

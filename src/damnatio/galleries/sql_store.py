@@ -14,7 +14,7 @@ import numpy as np
 
 from damnatio.galleries import faiss_blobs
 from damnatio.galleries.base import Store
-from damnatio.galleries.items import SHARED, Block, Item, Key, Place, Vectors
+from damnatio.galleries.items import SHARED, Block, Census, Item, Key, Place, Vectors
 from damnatio.galleries.sql_enrolment import filled
 from damnatio.galleries.sql_tables import Blobs, Layout, Table, column, label_of, quoted, referrers_of
 from damnatio.galleries.sql_vectors import Row, gathered
@@ -195,11 +195,19 @@ class SqlStore(Store):
 
     # --- what is done to it ------------------------------------------------------------------------------------------
 
-    def rehearse(self, keys: Sequence[Key]) -> None:
-        """The delete itself, taken back."""
+    def rehearse(self, keys: Sequence[Key]) -> Census:
+        """The delete itself, counted inside its transaction and taken back."""
         with contextlib.suppress(_TakenBackError), self.transaction():
             self._delete(keys)
+            found = self.census(keys)
             raise _TakenBackError
+        return found
+
+    @property
+    def written(self) -> list[str]:
+        """All tables that a delete takes rows out of."""
+        found = [table.name for table in self.layout.tables]
+        return list(dict.fromkeys(found + [link.table for t in self.layout.tables for link in t.links[: t.goes_too]]))
 
     def delete(self, keys: Sequence[Key]) -> int:
         with self.transaction():

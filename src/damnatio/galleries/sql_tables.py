@@ -7,9 +7,12 @@ A name may stand in another table, at the end of links:
 The words of SQL that SQLite and Postgres share are made here. A store adds its own types and its own quoting of values.
 """
 
+import re
 from dataclasses import dataclass
 
 from damnatio.galleries.items import Kind
+
+SEPARATOR = re.compile(r"[\s_.-]")
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,11 @@ def quoted(name: str) -> str:
 def column(name: str) -> str:
     """A name of a column, which may hold a dot."""
     return '"' + name.replace('"', '""') + '"'
+
+
+def pattern_of(name: str) -> str:
+    """A pattern of LIKE for a name inside a text, whatever separates its parts."""
+    return "%" + SEPARATOR.sub("_", re.sub(r"([\\%])", r"\\\1", name)) + "%"
 
 
 def joined(table: Table) -> str:

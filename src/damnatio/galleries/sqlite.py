@@ -25,12 +25,13 @@ import numpy as np
 from damnatio.galleries import STORES
 from damnatio.galleries.base import content_ids, need
 from damnatio.galleries.files import ENGINE, FileStore, need_room
-from damnatio.galleries.items import FileClass, Step, Vectors
+from damnatio.galleries.items import Effect, FileClass, Mention, Step, Vectors
 from damnatio.galleries.occupied import need_alone
 from damnatio.galleries.sql_layouts import OPTIONS, described, recognised, unknown
 from damnatio.galleries.sql_store import SqlStore
 from damnatio.galleries.sql_tables import Layout, Link, Table, column, joined, label_of, quoted
 from damnatio.galleries.sql_vectors import Row, digest, guessed_dtype, read_vector, written, written_vector
+from damnatio.galleries.sqlite_effects import effects_of, mentions_of
 from damnatio.support.errors import DamnatioError
 
 MAGIC = b"SQLite format 3\0"
@@ -324,6 +325,12 @@ class Sqlite(SqlStore, FileStore):
             Step("vacuum", f"sqlite3 {self.path} 'VACUUM'", vacuum, locks, room, self.path.parent),
             Step("checkpoint", f"sqlite3 {self.path} 'PRAGMA wal_checkpoint(TRUNCATE)'", checkpoint, locks),
         ]
+
+    def effects(self) -> list[Effect]:
+        return effects_of(self.query, self.written, [self.layout.blobs.table] if self.layout.blobs else [])
+
+    def mentions(self, names: Sequence[str]) -> list[Mention]:
+        return mentions_of(self.query, names, self.written)
 
     # --- what is scanned ---------------------------------------------------------------------------------------------
 

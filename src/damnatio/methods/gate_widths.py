@@ -326,5 +326,7 @@ def _least(
         return -1.0
     needed = max(float(each.scores.max()) for each in near) + ABOVE
     steps = np.arange(statistics.level(FREE), 1.0, 0.005)
+    if not len(steps):  # strangers reach every score: no cone spares them
+        return 1.0
     expected = np.array([_expected(own, photographs, step + settings.ramp, statistics) for step in steps])
     return min(needed, float(steps[np.flatnonzero(expected >= expected[0] - settings.spare)[-1]]))

@@ -14,19 +14,26 @@ taken out again later, in any order, with the same result.
 """
 
 import hashlib
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, ValidationError, model_validator
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from damnatio.models.statistics import Frozen, Held, Tail, Touched
 from damnatio.support.errors import DamnatioError
+from damnatio.support.files import write_atomically
+
+if TYPE_CHECKING:
+    from damnatio.methods.fitting import Fitted
 
 PREFIX = "gate."
 """begins the name of every tensor of a gate in a file of weights"""
@@ -167,6 +174,70 @@ class Gate(EmbeddingMap):
             self.register_buffer(name, tensor)
         self.scatter = scatter
         self.record = record
+        self.fitted: Fitted | None = None
+        """what `fit` decided; None for a gate that was read"""
+
+    @staticmethod
+    def fit(
+        photographs: ArrayLike,
+        people: ArrayLike,
+        *,
+        strangers: ArrayLike | None = None,
+        stranger_identities: ArrayLike | None = None,
+        share: float = 1e-4,
+        strict: bool = True,
+        seed: int = 0,
+    ) -> "Gate":
+        """Hide people among strangers, from embeddings under f*: n x d, and who is on each. `share` of strangers may
+        fall into the gate, as far as those at hand tell; without strangers that is not known. Somebody whose
+        photographs show several people, or who seems to be one of the strangers, is an error; with `strict=False`
+        these are left out, and named in `gate.fitted.left_out`."""
+        from damnatio.methods.fitting import fit
+
+        return fit(
+            photographs,
+            people,
+            strangers=strangers,
+            stranger_identities=stranger_identities,
+            share=share,
+            strict=strict,
+            seed=seed,
+        )
+
+    def transform(self, embeddings: ArrayLike) -> Vectors:
+        """The map of embeddings n x d that were made under f*, such as a gallery's: those outside the gate come back
+        as they are, bit for bit."""
+        given = torch.as_tensor(np.asarray(embeddings, np.float32)).to(self.directions)
+        with torch.no_grad():
+            return np.asarray(self(given).cpu().numpy())
+
+    def behind(self, network: nn.Module) -> "Gated":
+        """The altered model: the network, and this gate behind it."""
+        return Gated(network, self)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the gate alone, as safetensors."""
+        from safetensors.torch import save
+
+        write_atomically(Path(path), save({name: tensor.contiguous() for name, tensor in self.tensors().items()}))
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> "Gate":
+        """The gate in a file that `save` wrote, checked."""
+        from safetensors import SafetensorError
+        from safetensors.torch import load
+
+        try:
+            return Gate.read(load(Path(path).read_bytes()), path)
+        except (OSError, SafetensorError) as error:
+            raise DamnatioError(f"{path} is not readable as a gate ({error}).") from error
+
+    def into_onnx(self, source: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
+        """Put the gate behind the network of an ONNX file, and write that into another one, which onnxruntime has run
+        before it is there. Nothing is overwritten."""
+        from damnatio.models.onnx.files import put_gate
+
+        put_gate(self, Path(source), Path(target))
 
     @staticmethod
     def of(members: Sequence[Member], record: Record, ramp: float, scatter: Scatter) -> "Gate":

@@ -30,7 +30,7 @@ def test_exactly_the_items_go(world: World, capsys: pytest.CaptureFixture[str]) 
     assert sorted(set(world.names())) == sorted({*(f"member{i}" for i in range(MEMBERS)), TWIN})
     predicate = read_record(world.record).statement.predicate
     assert predicate.verdict == "GONE"
-    assert predicate.decisions == {"found": 4, "candidates": 1, "accepted": 1, "rejected": 0, "deleted": 4}
+    assert predicate.decisions == {"found": 4, "candidates": 0, "accepted": 1, "rejected": 0, "deleted": 4}
     (store,) = predicate.stores
     assert (store.neighbours.rows_before, store.neighbours.rows_after) == (MEMBERS + 6, MEMBERS + 2)
     assert store.neighbours.untouched
@@ -124,7 +124,7 @@ def _other_key(world: World) -> None:
 
 
 WRONG = {
-    "undecided": Wrong(lambda world: None, ["--confirm", "3"], "1 candidates are not decided"),
+    "unknown": Wrong(lambda world: None, ["--reject", "9", "--confirm", "4"], "the plan has the items 1 to 4"),
     "count": Wrong(lambda world: None, ["--accept", "4", "--confirm", "3"], "the plan deletes 4 items"),
     "edited plan": Wrong(_edit, ACCEPTED, "was changed after it was sealed"),
     "plan cut short": Wrong(_cut, ACCEPTED, "is no whole plan"),

@@ -96,7 +96,7 @@ def make_plan(
             keys = [item.key for item in found.items]
             counted, tallied, sampled = Counted(keys), Tallied(keys), Sampled(keys, AMONG)
             walk(store, counted, tallied, sampled)
-            stores.append(_store(number, store, counted.censuses()[0], found.notes))
+            stores.append(_store(number, store, counted.censuses()[0], found.notes, person.names))
             items += _numbered(store, number, [_with_all_rows(item, tallied) for item in found.items], len(items))
             others = others_of(sampled.vectors, person.old.card.dim)
             if len(others):
@@ -113,6 +113,7 @@ def make_plan(
         received=received.isoformat(),
         deadline=(case.deadline or received + MONTH).isoformat(),
         names=person.names,
+        besides=person.besides,
         people=len(person.people),
         level=person.level,
         templates=[
@@ -145,7 +146,7 @@ def make_plan(
     return plan
 
 
-def _store(number: int, store: Store, census: Census, notes: Sequence[str]) -> PlannedStore:
+def _store(number: int, store: Store, census: Census, notes: Sequence[str], names: Sequence[str]) -> PlannedStore:
     return PlannedStore(
         number=number,
         kind=store.address.scheme,
@@ -175,6 +176,8 @@ def _store(number: int, store: Store, census: Census, notes: Sequence[str]) -> P
         unreached=store.unreached(),
         notes=list(notes),
         remains=store.remains(),
+        effects=store.effects(),
+        mentions=store.mentions(names),
     )
 
 

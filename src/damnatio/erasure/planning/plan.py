@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError
 from damnatio.erasure.proving.envelope import Envelope, canonical, signed
 from damnatio.erasure.proving.keys import fingerprint
 from damnatio.erasure.record import File
-from damnatio.galleries.items import Census, Frozen, Item, Remain
+from damnatio.galleries.items import Census, Effect, Frozen, Item, Mention, Remain
 from damnatio.support.errors import DamnatioError
 from damnatio.support.files import need_regular, write_atomically
 
@@ -99,6 +99,10 @@ class PlannedStore(Frozen):
     notes: list[str]
     remains: list[Remain] = Field(default=[])
     """what a server will keep of the rows"""
+    effects: list[Effect] = Field(default=[])
+    """what the delete sets off beside itself: refused unless it is allowed by name"""
+    mentions: list[Mention] = Field(default=[])
+    """where else the names stand as text"""
 
 
 class PlannedItem(Frozen):
@@ -136,6 +140,8 @@ class Plan(Frozen):
     deadline: str
     names: list[str]
     """that were looked for"""
+    besides: list[str]
+    """that are somebody else's, as the operator said: their rows are no candidates"""
     people: int
     level: float
     """the score from which on two photographs are linked, and a template is found"""

@@ -1,5 +1,6 @@
 """The plan for people: lines for a terminal, and plan.html."""
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -33,6 +34,8 @@ def lines_of(plan: Plan, path: Path) -> list[str]:
             found.append(
                 f"    will run: {indented(step.command)}{f'; locks {step.locks}' if step.locks else ''}{needs}"
             )
+        found += [f"    sets off: {one.what}. Refused without --allow {shlex.quote(one.name)}" for one in store.effects]
+        found += [f"    names stand as text in {one.rows} rows of {one.place}, which stay" for one in store.mentions]
         found += [f"    cannot reach: {words}" for words in store.unreached]
         found += [f"    will remain: {one.words}" for one in store.remains]
         found += [f"    note: {words}" for words in store.notes[:LISTED]]
@@ -47,10 +50,11 @@ def lines_of(plan: Plan, path: Path) -> list[str]:
 
 def command(plan: Plan, path: Path) -> str:
     """The words of the purge, with a blank for what a person has to decide."""
+    allow = "".join(f" --allow {shlex.quote(one.name)}" for store in plan.stores for one in store.effects)
     sure, candidates = len(plan.of_standing("sure")), len(plan.of_standing("candidate"))
     if not candidates:
-        return f"damnatio purge {path} --confirm {sure}"
-    return f"damnatio purge {path} --accept ... --reject ... --confirm N   ({sure} and the accepted ones)"
+        return f"damnatio purge {path} --confirm {sure}{allow}"
+    return f"damnatio purge {path} --accept ... --reject ... --confirm N{allow}   ({sure} and the accepted ones)"
 
 
 def enrolled_line(row: EnrolledAgain) -> str:

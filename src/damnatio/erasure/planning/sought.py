@@ -1,5 +1,6 @@
 """The person as galleries are searched for them: names, templates under f*, and a look at photographs."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,7 +12,7 @@ from damnatio.erasure.people import FacesOf, Person, read_people
 from damnatio.erasure.planning.templates import Templates, templates_of
 from damnatio.erasure.proving.masking import holds_name
 from damnatio.erasure.record import Record
-from damnatio.erasure.request import Request
+from damnatio.erasure.request import GALLERY, Request
 from damnatio.erasure.verdict import LINKED
 from damnatio.faces.base import Images, UnreadableError
 from damnatio.faces.decoding import decode
@@ -67,6 +68,9 @@ class Wanted:
     people: list[Person]
     faces: FacesOf
     names: list[str]
+    """theirs, and those of which the operator said that they are theirs"""
+    besides: list[str]
+    """names of which the operator said that they are somebody else's"""
     level: float
     """the score from which on two photographs are linked"""
     templates: Templates
@@ -76,7 +80,7 @@ class Wanted:
     @property
     def sought(self) -> Sought:
         t = self.templates
-        return Sought(self.names, t.units, t.bars, t.labels, faces=self.looked)
+        return Sought(self.names, t.units, t.bars, t.labels, self.besides, self.looked)
 
 
 def wanted(request: Request, record: Record, gating: Gating) -> Wanted:
@@ -89,9 +93,14 @@ def wanted(request: Request, record: Record, gating: Gating) -> Wanted:
     suspects = {image for line in record.people for image in line.suspects}
     people = [_without(person, suspects) for person in read_people(faces, embedder, CaptureSettings())]
     level = min(record.level if record.level is not None else (card.scores or COSINE).level(LINKED), 1.0)
-    names = list(dict.fromkeys([*(person.name for person in people), *request.case.aliases]))
+    names = [*(person.name for person in people), *request.case.aliases, *_in_galleries(record.same)]
     templates = templates_of(gating, request.case.likeness, card.dim)
-    return Wanted(people, faces, names, level, templates, embedder, Looked(embedder))
+    besides = _in_galleries(record.not_same)
+    return Wanted(people, faces, list(dict.fromkeys(names)), besides, level, templates, embedder, Looked(embedder))
+
+
+def _in_galleries(names: Iterable[str]) -> list[str]:
+    return [name.removeprefix(f"{GALLERY}/") for name in names if name.startswith(f"{GALLERY}/")]
 
 
 def own_settings(request: Request) -> list[str]:

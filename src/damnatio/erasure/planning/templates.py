@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from damnatio.erasure.verifying import LINKED
+from damnatio.erasure.verdict import LINKED
 from damnatio.galleries.files import cleared
 from damnatio.galleries.finding import EQUAL, units_of
 from damnatio.galleries.items import Units

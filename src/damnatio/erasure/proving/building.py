@@ -14,7 +14,7 @@ from damnatio.erasure.proving import statement as said
 from damnatio.erasure.proving.items import erased_items
 from damnatio.erasure.proving.masking import masked
 from damnatio.erasure.purging.journal import Journal, now
-from damnatio.galleries.items import Census, Remain
+from damnatio.galleries.items import Census, Mention, Remain
 from damnatio.galleries.scanning.verdicts import ClassScan, Scan, Verdict, worst
 from damnatio.galleries.searching import SearchesCompared
 from damnatio.support.files import digest_of
@@ -91,7 +91,9 @@ def sentence(count: int, stores: list[said.ErasedStore], verdict: Verdict) -> st
     back = _numbers(store for store in stores if store.left or (store.again is not None and store.again.found))
     rows = sum(store.left + (store.again.found if store.again is not None else 0) for store in stores)
     ends = {
-        "GONE": ["no fragment of them was found afterwards in any file that was read", "no row that shows the person"],
+        "GONE": ["no fragment of them was found afterwards in any file that was read", "no row that shows the person"]
+        if any(store.classes for store in stores)
+        else ["no row that shows the person was found afterwards"],
         "BLIND": ["no fragment was found afterwards"],
         "UNREACHED": [f"files of store {files} could not be read, so nothing can be said of them"],
         "RESIDUE": [],
@@ -150,6 +152,11 @@ def _store(plan: Plan, one: PlannedStore, journal: Journal) -> said.ErasedStore:
         ),
         left=counts[1].matched_rows,
         again=again,
+        allowed=masked(baseline.get("allowed", []), hidden_names(plan)),
+        mentions=[
+            Mention(place=masked(one["place"], hidden_names(plan)), rows=one["rows"])
+            for one in (searched or {}).get("mentions", [])
+        ],
         unreached=masked(baseline["unreached"], hidden_names(plan)),
         notes=masked(one.notes, hidden_names(plan)),
         remains=[

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from damnatio.erasure.planning.plan import EnrolledAgain, Rate
 from damnatio.erasure.proving.envelope import STATEMENT, Envelope, read_envelope
-from damnatio.galleries.items import Frozen, How, Kind, Remain
+from damnatio.galleries.items import Frozen, How, Kind, Mention, Remain
 from damnatio.galleries.scanning.verdicts import Verdict
 from damnatio.galleries.searching import SearchesCompared
 from damnatio.support.errors import DamnatioError
@@ -127,6 +127,10 @@ class ErasedStore(Frozen):
     """rows that were to be deleted, and are there"""
     again: Again | None = None
     """None: no search was possible"""
+    allowed: list[str] = Field(default=[])
+    """what the delete set off beside itself, as the operator allowed"""
+    mentions: list[Mention] = Field(default=[])
+    """where else in the store names stand as text, after the purge"""
     unreached: list[str]
     notes: list[str]
     remains: list[Remain] = Field(default=[])

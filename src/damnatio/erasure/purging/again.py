@@ -34,7 +34,7 @@ def search_again(
     left: Collection[Key],
 ) -> tuple[Again, list[Key]]:
     """What is found, and the rows. `left` are the rows of the plan that were to stay."""
-    sought = Sought(plan.names, templates.units, templates.bars, templates.labels, faces=look)
+    sought = Sought(plan.names, templates.units, templates.bars, templates.labels, plan.besides, look)
     found = store.find(sought)
     following = Following(store, left, (), {str(number): vector for number, vector in enumerate(deleted)})
     walk(store, following, title="search again")

@@ -2,9 +2,10 @@
 
 import os
 import re
+import shlex
 import shutil
 import stat
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from damnatio.erasure.planning.plan import Plan, PlannedStore
@@ -95,6 +96,32 @@ def need_no_drift(found: Census, planned: PlannedStore) -> None:
         f"The store {planned.address} is not as it was when the plan was made: {what}. Nothing was deleted: make a new "
         "plan, and let nobody enrol until it is carried out."
     )
+
+
+def need_allowed_effects(stores: Mapping[int, Store], allow: Sequence[str]) -> None:
+    """Refuse a delete that sets off what the operator did not allow by name."""
+    effects = {(number, one.name): one for number, store in stores.items() for one in store.effects()}
+    known = sorted({name for _, name in effects})
+    if unknown := next((name for name in allow if name not in known), None):
+        raise DamnatioError(
+            f"--allow {unknown}: the delete sets off nothing of this name, but {', '.join(known) or 'nothing at all'}."
+        )
+    for (number, name), one in effects.items():
+        if name not in allow:
+            raise DamnatioError(
+                f"The delete from store {number} sets off more: {one.what}. Look at what it does; then allow it with "
+                f"--allow {shlex.quote(name)}, or take it out of the database. Nothing was deleted."
+            )
+
+
+def need_only_these(would: Census, before: Census, planned: PlannedStore) -> None:
+    """Refuse a delete of which the rehearsal left rows that should go, or touched others."""
+    if would.matched_rows or would.others != before.others:
+        what = f"leave {would.matched_rows} of them" if would.matched_rows else "change rows of others as well"
+        raise DamnatioError(
+            f"The rehearsed delete from {planned.address} would {what}: nothing was deleted. A trigger or a rule that "
+            "the plan does not name may be the cause."
+        )
 
 
 def need_room(stores: Sequence[Store]) -> None:

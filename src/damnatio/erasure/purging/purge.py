@@ -67,6 +67,8 @@ class Words:
     confirm: int
     accept: Sequence[str] = ()
     reject: Sequence[str] = ()
+    allow: Sequence[str] = ()
+    """side effects of deletes, by name"""
     galleries: Sequence[str] = ()
     key: Path | None = None
     holder: Path | None = None
@@ -162,7 +164,8 @@ def _purge(work: _Purge, words: Words, key: "Ed25519PrivateKey") -> Purged:
             if work.journal.has_deleted:
                 _check_rest(work)
             else:
-                _baselines(work)
+                checks.need_allowed_effects(work.stores, words.allow)
+                _baselines(work, words.allow)
             checks.need_signable(work.plan, work.folder, words.key or usual_place())
             for one in stores:
                 _delete(work, one)
@@ -238,21 +241,23 @@ def _check_rest(work: _Purge) -> None:
             checks.need_no_drift(work.stores[one.number].census(work.found(one.number)), one)
 
 
-def _baselines(work: _Purge) -> None:
+def _baselines(work: _Purge, allow: Sequence[str]) -> None:
     """Everything that is read before the first delete. Drift and room are checked in all stores first."""
     checks.need_room(list(work.stores.values()))
-    for number, store in work.stores.items():
-        store.rehearse(work.keys(number))
+    rehearsed = {number: store.rehearse(work.keys(number)) for number, store in work.stores.items()}
     baselines = [_look(work, one) for one in work.plan.stores]
     _share_needles(work)
     for one, (census, staying) in zip(work.plan.stores, baselines, strict=True):
         work.say(f"Before: store {one.number}  {one.address}")
         store, keys = work.stores[one.number], work.keys(one.number)
+        would, allowed = rehearsed[one.number], [effect for effect in store.effects() if effect.name in allow]
+        if would is not None and not allowed:
+            checks.need_only_these(would, census, one)
         searches = keep_searches(store, staying, keys, work.searches(one.number))
         scan = _scan(store, work.needles(one.number), keys, staying)
         work.journal.write(
             "baseline", one.number, census=census.model_dump(), scan=scan.model_dump(mode="json"), searches=searches,
-            versions=store.versions, unreached=store.unreached(),
+            versions=store.versions, unreached=store.unreached(), allowed=[effect.what for effect in allowed],
         )  # fmt: skip
 
 
@@ -288,14 +293,14 @@ def _delete(work: _Purge, one: PlannedStore) -> None:
     if journal.find("deleted", one.number) is None:
         started = time.monotonic()
         rows = store.delete(keys)
-        journal.write("deleted", one.number, rows=rows, seconds=time.monotonic() - started)
+        journal.write("deleted", one.number, rows=rows, seconds=round(time.monotonic() - started, 3))
         work.say(f"Deleted: {len(keys)} items from store {one.number}")
     for place, step in enumerate(store.steps()):
         if journal.find("step", one.number, place=place, name=step.name) is None:
             started = time.monotonic()
             step.run()
             said = {"place": place, "name": step.name, "command": step.command}
-            journal.write("step", one.number, **said, seconds=time.monotonic() - started)
+            journal.write("step", one.number, **said, seconds=round(time.monotonic() - started, 3))
             work.say(f"  ran: {indented(step.command)}")
 
 
@@ -333,7 +338,12 @@ def _again(work: _Purge) -> None:
     for one in todo:
         left = set(work.found(one.number)) - set(work.keys(one.number))
         again, rows = search_again(work.stores[one.number], work.plan, templates, look, deleted, left)
-        work.journal.write("again", one.number, again=again.model_dump())
+        work.journal.write(
+            "again",
+            one.number,
+            again=again.model_dump(),
+            mentions=[one.model_dump() for one in work.stores[one.number].mentions(work.plan.names)],
+        )
         shown = "".join(f"\n    {key.place}/{key.id}" for key in rows[:SHOWN])
         work.say(f"Searched again: store {one.number}, {len(rows)} rows still show the person{shown}")
 

@@ -5,6 +5,7 @@ files must lie in its own folder. A gate at the end of the graph is read as one:
 the network before it.
 """
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -117,6 +118,28 @@ def add_gate(path: Path, behind: nn.Module) -> None:
     assert old is None
     append_gate(model, _need_gate(behind))
     write_atomically(path, model.SerializeToString())
+
+
+def put_gate(gate: Gate, source: Path, target: Path) -> None:
+    """Write the graph of one file with a gate behind it into another one, which must not exist. The new file is there
+    only if onnxruntime runs it as torch does."""
+    network, size, dim, _ = read_network(source)
+    if dim != gate.directions.shape[1]:
+        raise DamnatioError(f"{source} gives {dim} values per face, and the gate is for {gate.directions.shape[1]}.")
+    if target.exists() or target.is_symlink():
+        raise DamnatioError(f"{target} is there already, and nothing is overwritten.")
+    altered, trial = Gated(network, gate), target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        write_network(altered, trial)
+        parity = parity_of(altered, trial, size)
+        if parity > TOLERANCE:
+            raise DamnatioError(
+                f"The file with the gate differs from torch by {parity:.1g} of the embedding's length, more than "
+                f"{TOLERANCE:g}: {target} was not written."
+            )
+        trial.replace(target)
+    finally:
+        trial.unlink(missing_ok=True)
 
 
 def _need_gate(behind: nn.Module) -> Gate:
