@@ -67,7 +67,7 @@ class OnModel:
         return {"complete": self.complete, "verdict": self.sentence, "exit_code": self.code}
 
 
-def upper(count: float, of: float) -> float:
+def upper(count: int, of: int) -> float:
     """The upper end of the 95 % interval of a share (Wilson)."""
     return wilson(count, of)[1] if of else 1.0
 
