@@ -155,7 +155,7 @@ def purged(kind: str, count: int, folder: Path) -> dict[str, Taken]:
     key, case = folder / "key.pem", folder / "case"
     damnatio("keys", "--out", key)
     with KINDS[kind](folder, count, mine) as address:
-        words = ("--gallery", address, "--case", "size", "--out", case, "--key", key)
+        words = ("--gallery", address, "--not-same", "all-others", "--case", "size", "--out", case, "--key", key)
         taken = {"plan": damnatio("erase", model, people, *words, codes=(0, 3))}
         taken["purge"] = damnatio("purge", case / "plan.json", *decided(case / "plan.json"), "--key", key)
         taken["verify --stores"] = damnatio("verify", case / "record.json", "--stores")

@@ -105,7 +105,7 @@ def survivors(address: str, hers: Vectors) -> list[str]:
                 rows = np.asarray(block.vectors, np.float32)
                 same = (rows @ hers.T).max(axis=1) > SAME * np.linalg.norm(rows, axis=1)
                 planted = np.isin(block.names, [ANN, GUEST, BADGE]) | same
-                found += [f"{store.address.scheme}/{block.ids[row]}" for row in np.flatnonzero(planted)]
+                found += [f"{store.address.scheme}/{block.ids[row]}" for row in np.flatnonzero(planted).tolist()]
     return found
 
 

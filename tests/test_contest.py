@@ -7,7 +7,7 @@ import pytest
 
 from contest.holding import hold
 from contest.rules import CONTESTANTS, TUNING, WORLDS, World, harm, settings_of
-from contest.tables import publish, read, summary, table, tried
+from contest.tables import REMOVED, publish, read, summary, table, tried
 from contest.worlds import Place
 from damnatio.partitions import FORGET, TEST
 from damnatio.support.errors import DamnatioError
@@ -97,7 +97,9 @@ def test_the_committed_tables_are_made_from_the_committed_runs(file: Path) -> No
     assert file.with_name(f"{file.stem}-summary.md").read_text() == summary(runs, file.stem)
     cost = {row["method"]: row["image_gradients"] for row in runs if row["method"] not in ("original", "GS")}
     assert set(cost.values()) == {str(WORLDS[file.stem].gradients())}
-    for contestant in CONTESTANTS:
+    held = {row["method"] for row in runs}
+    assert {each.name for each in CONTESTANTS} - held <= set(REMOVED), "what is missing is said"
+    for contestant in [each for each in CONTESTANTS if each.name in held]:
         tuned = [row for row in runs if row["method"] == contestant.name and int(row["draw"]) == TUNING]
         best = min(tuned, key=lambda row: (float(row["harm"]), float(row["footprint"])))
         assert len(tuned) == 4

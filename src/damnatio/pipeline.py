@@ -166,6 +166,7 @@ class Pipeline:
         """f by a closed form: f* and a map of its embeddings, made of those that the evaluation of f* reads anyway."""
         recipe, settings = self.recipe, method_settings(self.recipe, variant)
         partitions, original, embeddings = self.partitions(), self.original(), self.embeddings(scale, ORIGINAL)
+        strangers = self.strangers()
 
         def build(folder: Path) -> None:
             from damnatio.embedding import FILE, load_embeddings
@@ -175,10 +176,11 @@ class Pipeline:
             set_threads(recipe.threads, recipe.deterministic)
             table = self._table(partitions)
             units, rows = load_embeddings(embeddings.path / FILE, table.table)
-            alter(recipe, table, original.path, units, rows, scale, variant, folder)
+            others = load_embeddings(strangers.path / FILE, table.table)
+            alter(recipe, table, original.path, units, rows, others, scale, variant, folder)
 
         keyed = {"scale": scale, "method": plain(settings), "seed": recipe.seed}
-        inputs = {"partitions": partitions, "original": original, "embeddings": embeddings}
+        inputs = {"partitions": partitions, "original": original, "embeddings": embeddings, "strangers": strangers}
         code = METHODS.code(settings.method) | self._network_code()
         return self._stage("5-forget", f"{scale}-{variant}", keyed, inputs, build, code)
 
@@ -207,6 +209,26 @@ class Pipeline:
             write_embeddings(backbone, card, self.images(faces), rows, batch, folder, f"embed {name}")
 
         return self._stage("6-embed", name, {}, inputs, build, self._network_code(), shared=True)
+
+    def strangers(self) -> Output:
+        """The embeddings under f* of people on whom nothing is measured, for closed forms to learn from."""
+        faces, partitions, original = self.faces(), self.partitions(), self.original()
+        pool = (self.recipe.partitions.pools or {}).get("F")
+
+        def build(folder: Path) -> None:
+            from damnatio.embedding import write_embeddings
+            from damnatio.forgetting.closed_form import strangers
+            from damnatio.models.store import load_backbone
+            from damnatio.support.devices import set_threads
+
+            set_threads(self.recipe.threads)
+            rows = strangers(self._table(partitions), pool)
+            backbone, card = load_backbone(original.path)
+            batch = self.recipe.evaluate.embed_batch
+            write_embeddings(backbone, card, self.images(faces), rows, batch, folder, "embed strangers")
+
+        inputs = {"faces": faces, "partitions": partitions, "original": original}
+        return self._stage("6-embed", "strangers", {"pool": pool}, inputs, build, self._network_code(), shared=True)
 
     def _mapped_embeddings(self, scale: str, variant: str) -> Output:
         """The embeddings of a closed form, which maps those of f*: no image is embedded again."""

@@ -167,7 +167,7 @@ def test_everybody_asked_for_is_accounted_for(
     assert "48x48 is not 32x32; --resize" in str(lines["large"]["reason"])
     assert lines["person001"]["suspects"] == ["person001/777.png"]
     assert (lines["burst"]["used"], lines["burst"]["given"], lines["burst"]["copies"]) == (1, 4, 3)
-    assert "Of 8 people 0 were measured to be forgotten, 5 hidden, not measured, 3 not forgotten." in told
+    assert "Measured to be forgotten: 0 of 8; hidden, not measured: 5; not forgotten: 3." in told
     assert record_of(out)["unmeasured"] == ["burst", "person000", "person001", "person002", "single"]
     for name in lines:
         assert name in told

@@ -75,7 +75,7 @@ def test_with_strangers_and_photographs_enough_it_is_measured(
     assert again == 3  # 30 pairs are too few over all
     capsys.readouterr()
     assert erased(tmp_path / "o2" / NAME, "--list") == 0
-    assert "Of 4 people 0 were measured to be forgotten" in capsys.readouterr().out  # one more makes all cones narrower
+    assert "Measured to be forgotten: 0 of 4" in capsys.readouterr().out  # one more makes all cones narrower
 
 
 @pytest.mark.parametrize("photographs", [1, 2, 5])
@@ -85,7 +85,7 @@ def test_few_photographs_are_no_measurement(tmp_path: Path, model: Path, gallery
     record = record_of(out)
     assert {line["verdict"] for line in record["people"]} == {"hidden, not measured"}
     assert [line["held"]["photographs"] for line in record["people"]] == [photographs if photographs > 1 else 0] * 3
-    assert "3 hidden, not measured" in record["verdict"]
+    assert "hidden, not measured: 3" in record["verdict"]
     assert "unknown" not in record["verdict"]
 
 
@@ -105,7 +105,7 @@ def test_without_strangers_the_share_is_unknown_and_nobody_is_called_forgotten(
     listed = capsys.readouterr().out
     for words in (told, page, listed):
         assert "Strangers touched: unknown, since no strangers were at hand." in words
-        assert "Of 3 people 0 were measured to be forgotten, 3 hidden, not measured." in words
+        assert "Measured to be forgotten: 0 of 3; hidden, not measured: 3." in words
     for words in (told, page):
         assert "Hidden, not measured: person000, person001, person002" in words
         assert "at most 0.0001" not in words

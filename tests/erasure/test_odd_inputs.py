@@ -133,7 +133,7 @@ ODD: dict[str, tuple[Callable[[World], list[str]], str]] = {
     "runs that are a file": (lambda w: erase(w, "--runs", w.plan), "there is no such folder"),
     "an empty case": (lambda w: erase(w, case=""), "at most 64 letters"),
     "a case called after a part of a name": (
-        lambda w: (w.people / "person000").rename(w.people / "Ann Lee") and erase(w, case="2026-lee"),
+        lambda w: ((w.people / "person000").rename(w.people / "Ann Lee"), erase(w, case="2026-lee"))[1],
         "holds a name of the person, or a part of one",
     ),
     "OUT inside the photographs": (

@@ -134,3 +134,12 @@ def test_words_that_contradict_each_other(tmp_path: Path, model: Path, people: P
     assert "--strangers 0.7" in refused(out, model, people, strangers=0.7)
     assert "needs RETAIN" in refused(out, model, people, test=people)
     assert "There is no method 'XY'" in refused(out, model, people, method="XY")
+
+
+def test_scores_that_spread_a_little_wider_than_assumed_are_a_warning(tmp_path: Path) -> None:
+    model = write_model(tmp_path / "rather-narrow", dim=64)  # a deviation of 0.125
+    people = write_people(tmp_path / "people", range(5))
+    out = tmp_path / "out"
+    done = erase(model, people, out=out, overrides=["threads=1"])
+    assert done.record.exit_code == 3
+    assert any("0.074 is assumed (defaults for cosine models)" in words for words in done.record.warnings)

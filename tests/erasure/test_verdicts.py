@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from damnatio.erasure.people import evenly, together
+from damnatio.erasure.people import together
 from damnatio.erasure.record import Pairs
 from damnatio.erasure.trained import judged
 from damnatio.erasure.verdict import (
@@ -18,7 +18,7 @@ from damnatio.erasure.verdict import (
     still_holds,
 )
 from damnatio.erasure.verifying import Links
-from damnatio.methods.strangers import Strangers
+from damnatio.methods.strangers import Strangers, evenly
 from damnatio.models.statistics import Held, Touched
 
 

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from torch.nn import functional as F
 
 from damnatio.embedding import FILE, embed, read_embeddings
+from damnatio.forgetting.closed_form import strangers
 from damnatio.methods import METHODS
 from damnatio.methods.closed_form import ClosedForm, Known
 from damnatio.methods.gate_and_scatter import GateAndScatter
@@ -21,6 +22,7 @@ from damnatio.partitions import Partitions
 from damnatio.pipeline import Pipeline
 from damnatio.recipe.files import load
 from damnatio.support.errors import DamnatioError
+from damnatio.support.tables import Table
 from damnatio.workspace import Workspace
 from tests.conftest import TINY
 
@@ -100,7 +102,25 @@ def test_the_evaluation_maps_what_the_saved_model_computes(name: str, tmp_path: 
         live = embed(model, card, pipeline.images(pipeline.faces()), rows, 64)
         table = Partitions.read(pipeline.partitions().path / "partitions.parquet")
         assert np.array_equal(np.sort(rows), np.sort(table.evaluated()))
+        known, names = read_embeddings(pipeline.strangers().path / FILE)[1], table.table["identity"]
+        assert len(set(names[known])) >= 16, "retain identities outside the control"
+        assert not set(names[known]) & set(names[rows]), "nothing is measured on whom a closed form learns from"
     assert np.abs(units / np.linalg.norm(units, axis=1, keepdims=True) - live).max() < 1e-3
+
+
+def test_strangers_are_retain_identities_outside_the_control_then_unused_ones() -> None:
+    """Eight images each: of the control, of the other retain identities, of nobody, of the pool to forget from."""
+    kinds = {"c": ("R", True), "r": ("R", False), "u": ("-", False), "people/x": ("-", False), "t": ("T", False)}
+    people = [(f"{name}{i}", *kind) for name, kind in kinds.items() for i in range(2)]
+    rows = [(f"{name}/{n}.png", name, *kind) for name, *kind in people for n in range(8)]
+    columns = dict(zip(("image", "identity", "partition", "control"), zip(*rows, strict=True), strict=True))
+    table = Partitions(Table({name: list(values) for name, values in columns.items()}), {"S1": 1})
+
+    def taken(pool: str | None) -> list[str]:
+        return sorted(table.table["identity"][strangers(table, pool)])
+
+    assert taken("people") == ["r0"] * 5 + ["r1"] * 5 + ["u0"] * 5 + ["u1"] * 5
+    assert set(taken(None)) == {"r0", "r1", "u0", "u1", "people/x0", "people/x1"}
 
 
 # --- gate and scatter -------------------------------------------------------------------------------------------------

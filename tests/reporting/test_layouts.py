@@ -100,7 +100,7 @@ def test_maps_stand_apart_from_methods_that_change_the_network(results: Results)
     assert not any(row[-1].best for row in grid.rows)
     rows = layouts.distances(panels(results))
     assert rows.breaks == {
-        0: "f* and the methods that change the network",
+        0: "The original, and methods that change the network",
         2: "Maps behind a network that stays as it is",
     }
     assert kinds_of(["original", "HD"], ["GS"]) == {}

@@ -36,7 +36,8 @@ def test_the_graph_of_a_recipe(tmp_path: Path) -> None:
         "5-forget/S1-HD": {*trunk, "4-train/original"},
         "6-embed/S1-HD": {*trunk, "5-forget/S1-HD"},
         "7-evaluate/S1-HD": {"3-partitions/all", "6-embed/S1-HD", "7-evaluate/S1-original", "6-embed/original"},
-        "5-forget/S1-GS": {"3-partitions/all", "4-train/original", "6-embed/original"},
+        "6-embed/strangers": {*trunk, "4-train/original"},
+        "5-forget/S1-GS": {"3-partitions/all", "4-train/original", "6-embed/original", "6-embed/strangers"},
         "6-embed/S1-GS": {"5-forget/S1-GS", "6-embed/original"},
         "7-evaluate/S1-GS": {"3-partitions/all", "6-embed/S1-GS", "7-evaluate/S1-original", "6-embed/original"},
         "6-embed/examples": {*trunk, "2-captures/all", "4-train/original"},
@@ -57,7 +58,9 @@ def test_a_branch_is_one_task(tmp_path: Path) -> None:
     graph = graph_for(tmp_path)
     tasks = {task.name: [graph.names[node] for node in task.nodes] for task in graph.tasks.values()}
     assert tasks.pop("7-evaluate/S1-HD") == ["5-forget/S1-HD", "6-embed/S1-HD", "7-evaluate/S1-HD"]
-    assert tasks.pop("7-evaluate/S1-GS") == ["5-forget/S1-GS", "6-embed/S1-GS", "7-evaluate/S1-GS"]
+    assert tasks.pop("7-evaluate/S1-GS") == [
+        *("6-embed/strangers", "5-forget/S1-GS", "6-embed/S1-GS", "7-evaluate/S1-GS")
+    ]
     assert all(nodes == [name] for name, nodes in tasks.items())
     place = {task: number for number, level in enumerate(levels(graph.tasks, graph)) for task in level}
     made_by = {node: task for task in graph.tasks.values() for node in task.nodes}

@@ -54,11 +54,11 @@ def test_output_and_gradients_are_those_of_torch(
         assert (mine.to(wide) - theirs.to(wide)).abs().max() <= near * theirs.abs().max().clamp_min(1)
 
 
-class _AsOnCuda(TorchDispatchMode):
+class _AsOnCuda(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Asks of the kernel's arguments what the kernel for GPUs asks."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.asked = 0
 
     def __torch_dispatch__(self, call: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

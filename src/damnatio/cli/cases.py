@@ -8,10 +8,11 @@ from damnatio.cli.showing import say
 
 PURGE = (
     "Carry out a plan of `damnatio erase --case`: delete exactly its items, run what each store needs until no byte is "
-    "left, scan the files, compare everybody else, and sign OUT/record.json. Candidates are deleted only if you accept "
-    "them, by the numbers in the plan. Anything that changed since the plan is a refusal, before anything is deleted. "
-    "A purge that was killed goes on with the same words. Exit code 0: nothing is left in any file that was read; 3: "
-    "something is, or could not be seen; 2: nothing was deleted, or the message says that it is half done."
+    "left, scan the files, search for the person again, compare everybody else, and sign OUT/record.json. Candidates "
+    "are deleted only if you accept them, by the numbers in the plan. Anything that changed since the plan is a "
+    "refusal, before anything is deleted. A purge that was killed goes on with the same words. Exit code 0: no row "
+    "shows the person, and nothing is left in any file that was read, whatever the model's own verdict; 3: something "
+    "is, or could not be seen; 2: nothing was deleted, or the message says that it is half done."
 )
 VERIFY = (
     "Check a record. Without options: the signature, the chain, the sums, and the hashes of the files beside it. Each "

@@ -69,7 +69,8 @@ def _add_case(verb: argparse.ArgumentParser) -> None:
         "a case: galleries and photographs as well",
         "With --case, every --gallery and --photos is searched for the people, by name and by their faces under MODEL. "
         "OUT gets plan.json and plan.html: what was found, what `damnatio purge` will do, what it cannot reach. "
-        "Nothing is deleted before `damnatio purge OUT/plan.json --confirm N`.",
+        "OUT/person.npz keeps the request's templates until the record is signed. Nothing is deleted before "
+        "`damnatio purge OUT/plan.json --confirm N`.",
     )
     case.add_argument("--case", metavar="ID", help="the number in your register, never a name")
     photos = "a folder of photographs to search; may be repeated"

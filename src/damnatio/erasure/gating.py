@@ -72,8 +72,8 @@ def plan(
     templates = _own_templates(usable, strangers, aliases, same)
     everyone, strangers = strangers, _without(strangers, {name for names in templates.values() for name in names})
     fit, report = parted(strangers) if strangers is not None else (None, None)
-    if fit is None or len(fit) < ENOUGH:
-        refusals.need_assumed_spread(usable, statistics or COSINE)
+    assumed = fit is None or len(fit) < ENOUGH
+    spread = refusals.need_assumed_spread(usable, statistics or COSINE) if assumed else ""
     refusals.need_different_prototypes(usable)
     if gate is not None:
         refusals.need_nobody_twice(usable, gate)
@@ -86,14 +86,15 @@ def plan(
     def hide(spared: Strangers | None) -> Hidden:
         return method.hide(Known(shown, fit, dim, seed, spared or nobody), statistics, gate)
 
-    hidden = hide(strangers if answers else None)
+    unasked = set(answers.open) if answers else set()
+    hidden = hide(_without(strangers, unasked) if answers else None)
     refusals.need_one_person_each(hidden.chosen)
     assert hidden.gate is not None  # everybody has a cone
     refusals.need_different_people(usable, hidden.chosen, hidden.gate)
-    fitted = hide(fit).gate if answers and report else hidden.gate
+    fitted = hide(_without(fit, unasked)).gate if answers and report else hidden.gate
     assert fitted is not None
     before = [entry.pseudonym for entry in gate.record.people] if gate else []
-    warnings = _warnings(usable, fit, hidden)
+    warnings = [*([spread] if spread else []), *_warnings(usable, fit, hidden), *_unasked(sorted(unasked))]
     return Plan(people, strangers, hidden, hidden.gate, report, fitted, before, templates, warnings)
 
 
@@ -144,6 +145,16 @@ def _own_templates(
 def _without(strangers: Strangers | None, names: set[str]) -> Strangers | None:
     """The strangers without those of these names; None if nobody is left."""
     return strangers.only(set(strangers.names) - names) if strangers is not None and names else strangers
+
+
+def _unasked(names: Sequence[str]) -> list[str]:
+    if not names:
+        return []
+    few = f"{', '.join(names[:5])}{' and others' if len(names) > 5 else ''}"
+    return [
+        f"{len(names)} of RETAIN or the bystanders resemble a person to forget as 1 in 10,000 strangers does, and less "
+        f"than photographs of one person do: they are not spared ({few}). --not-same NAME spares them."
+    ]
 
 
 def _warnings(people: Sequence[Person], strangers: Strangers | None, hidden: Hidden) -> list[str]:

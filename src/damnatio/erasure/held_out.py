@@ -61,10 +61,10 @@ def measured(trial: Trial, plan: Plan, goal: float) -> Gate:
         if chosen.member is not None:
             photographs, hidden, pairs, before, linked = map(int, counts[chosen.name])
             name = chosen.member.entry.pseudonym
-            person = next(each for each in plan.people if each.name == chosen.name)
-            places = shown(person, chosen.suspects)
-            units = person.every[places]
-            given = links_of(person.instances[places], units, _altered(units, plan.gate), level)
+            whole = next(each for each in plan.people if each.name == chosen.name)
+            places = shown(whole, chosen.suspects)
+            units = whole.every[places]
+            given = links_of(whole.instances[places], units, _altered(units, plan.gate), level)
             held[name] = Held(
                 photographs=photographs, hidden=hidden, pairs=pairs, before=before, linked=linked, goal=goal,
                 given=given.pairs, given_linked=given.after, begins=begins[name],

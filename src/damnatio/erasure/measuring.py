@@ -14,6 +14,7 @@ from damnatio.backbones.cutting import Cuttable
 from damnatio.erasure.request import BYSTANDERS, DEVELOPMENT, PEOPLE, RETAIN, TEST, Request
 from damnatio.faces.base import POOL
 from damnatio.methods import METHODS
+from damnatio.methods.closed_form import ClosedForm
 from damnatio.models.card import Card
 from damnatio.models.gate import ungated
 from damnatio.pipeline import Pipeline
@@ -114,6 +115,8 @@ def partitions_of(request: Request, captures: Table) -> tuple[dict[str, Any], in
     taken = 0 if request.test else test
     retain = everyone - taken - (0 if request.development else development)
     control = min(1_000, several - taken, retain)
+    if issubclass(METHODS.get(request.method), ClosedForm):  # it learns from the others, and is measured on these
+        control = min(control, (retain + 1) // 2)
     if control < 2 or test < 2:
         raise DamnatioError(
             f"{request.test or request.retain} has too few people with two images or more to measure what is retained: "

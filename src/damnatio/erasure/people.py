@@ -16,7 +16,7 @@ from damnatio.erasure.request import BYSTANDERS, RETAIN, Request
 from damnatio.faces import SOURCES, detect
 from damnatio.faces.base import FaceSource, Images, UnreadableError
 from damnatio.faces.distances import pixel_distances
-from damnatio.methods.strangers import EACH, MOST, Strangers, Units
+from damnatio.methods.strangers import EACH, MOST, Strangers, Units, evenly
 from damnatio.recipe.schema import CaptureSettings
 from damnatio.support.errors import DamnatioError
 from damnatio.support.progress import progress
@@ -248,11 +248,6 @@ def _embedded(
                 kept.append(block[np.isin(table["image"].astype(str), names)])
             advance(len(block))
     return np.concatenate(kept), np.concatenate(parts)
-
-
-def evenly(count: int, most: int) -> NDArray[np.int64]:
-    """At most so many places of 0 to count - 1, evenly spread."""
-    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.int64))
 
 
 def together(crowds: list[Strangers]) -> Strangers | None:

@@ -1,5 +1,10 @@
 """Who of RETAIN, the bystanders or a gallery may be a person to forget: a question to the operator, before anything is
-written. Nobody is spared who may be the person, and nobody is taken for the person, without an answer."""
+written. Nobody is spared who may be the person, and nobody is taken for the person, without an answer.
+
+Among the hundreds of people of a RETAIN some always resemble somebody as only 1 in 10,000 strangers does, by chance.
+They are asked about only where they are as alike as photographs of one person are. The others are not asked about, and
+not spared either. A row of a gallery is always asked about: it may have to be deleted.
+"""
 
 import shlex
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +23,8 @@ from damnatio.support.files import need_regular
 
 LEVEL = 1e-4
 """Whoever is more alike than all but this share of strangers may be the person."""
+MATED = 1.645
+"""as many deviations below the mean lie 1 in 20 of the pairs of photographs of one person, if these are normal"""
 REST = "all-others"
 COPY = 1 - 1e-6
 """the cosine of two embeddings of one photograph"""
@@ -35,6 +42,8 @@ class Question:
     """the score from which on it is a question"""
     copy: bool
     """both have the very same photograph"""
+    asked: bool = True
+    """False: alike only as some of so many strangers are by chance"""
 
     @property
     def rank(self) -> float:
@@ -56,6 +65,8 @@ class Settled:
     same: dict[str, str] = field(default_factory=dict)
     """names in galleries, and the person that each is"""
     not_same: list[str] = field(default_factory=list)
+    open: list[str] = field(default_factory=list)
+    """whoever resembles a person, was not asked about, and is not spared"""
 
 
 def questions(
@@ -66,6 +77,7 @@ def questions(
     if everyone is None:
         return []
     level, found = statistics.level(LEVEL), dict[str, Question]()
+    mated = statistics.mated_mean - MATED * statistics.mated_deviation
     members = {each.name: each for each in chosen if each.member is not None}
     for person in (person for person in people if person.name in members):
         each = members[person.name]
@@ -78,7 +90,9 @@ def questions(
         for row in np.flatnonzero((scores >= levels).any(axis=0)):
             score, above = float(scores[by[row], row]), float(levels[by[row], 0])
             copy = bool((used @ everyone.units[row]).max() > COPY)
-            one = Question(everyone.names[everyone.codes[row]], person.name, score, above, copy)
+            name = everyone.names[everyone.codes[row]]
+            asked = copy or score >= mated or name.startswith(f"{GALLERY}/")
+            one = Question(name, person.name, score, above, copy, asked)
             known = found.get(one.name)
             if known is None or one.rank > known.rank:
                 found[one.name] = one
@@ -98,6 +112,7 @@ def settled(
     open_ = [one for one in found if one.name not in {*same, *not_same, *certain}]
     if REST in request.not_same:
         not_same, open_ = [*not_same, *(one.name for one in open_)], []
+    unasked, open_ = [one.name for one in open_ if not one.asked], [one for one in open_ if one.asked]
     if open_ and ask is None:
         raise DamnatioError(_unanswered(open_))
     for one in open_:
@@ -113,7 +128,7 @@ def settled(
             pool, _, folder = name.partition("/")
             how = "a photograph is in both" if name in certain else "as you said"
             raise kept_and_forgotten(pool, folder, person, how)
-    return Settled(whose, sorted(not_same))
+    return Settled(whose, sorted(not_same), sorted(unasked))
 
 
 def _named(words: Sequence[str], names: Sequence[str], option: str) -> list[str]:

@@ -15,9 +15,9 @@ from damnatio.support.tables import groups_of
 APART = 1.0
 """One's own photographs must be more alike than strangers' by so many deviations of strangers' scores."""
 WIDER, MUCH_WIDER = 1.5, 2.0
-"""Scores of different people may spread so many times wider than assumed; those of few people even more."""
-FEWEST, FEW = 3, 5
-"""Fewer people than the first number say nothing of how scores spread, and fewer than the second not much."""
+"""Scores of different people that spread so many times wider than assumed are a warning, and even wider an error."""
+FEWEST = 3
+"""Fewer people than this say nothing of how scores spread."""
 EQUAL = 1 - 1e-6
 """the cosine of prototypes that are one and the same"""
 
@@ -51,23 +51,28 @@ def need_cosine(people: Sequence[Person], strangers: Strangers | None) -> None:
         )
 
 
-def need_assumed_spread(people: Sequence[Person], statistics: Statistics) -> None:
-    """Without strangers the widths rest on assumed statistics, which the people themselves can belie."""
+def need_assumed_spread(people: Sequence[Person], statistics: Statistics) -> str:
+    """Without strangers the widths rest on assumed statistics, which the people themselves can belie: a warning, or an
+    error. Empty: neither."""
     groups = [person.units for person in people if len(person.units)]
     if len(groups) < FEWEST:
-        return
+        return ""
     spreads = [
         float(np.sqrt(np.square(a @ b.T - statistics.nonmated_mean).mean()))
         for place, a in enumerate(groups)
         for b in groups[place + 1 :]
     ]
     found = float(np.median(spreads))
-    if found > (WIDER if len(groups) >= FEW else MUCH_WIDER) * statistics.nonmated_deviation:
-        raise DamnatioError(
-            f"Scores of different people among those to forget are {found:.3f} from the mean that is assumed, and "
-            f"{statistics.nonmated_deviation:.3f} is assumed ({statistics.source}): cones of such widths would catch "
-            "strangers. Give RETAIN, or measure the model first: `damnatio check MODEL FACES --card`."
-        )
+    if found <= WIDER * statistics.nonmated_deviation:
+        return ""
+    words = (
+        f"Scores of different people among those to forget are {found:.3f} from the mean that is assumed, and "
+        f"{statistics.nonmated_deviation:.3f} is assumed ({statistics.source}): cones of such widths would catch "
+        "strangers. Give RETAIN, or measure the model first: `damnatio check MODEL FACES --card`."
+    )
+    if found > MUCH_WIDER * statistics.nonmated_deviation:
+        raise DamnatioError(words)
+    return words
 
 
 def need_one_person_each(chosen: Sequence[Chosen]) -> None:

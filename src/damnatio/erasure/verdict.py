@@ -67,7 +67,7 @@ class OnModel:
         return {"complete": self.complete, "verdict": self.sentence, "exit_code": self.code}
 
 
-def upper(count: float, of: float) -> float:
+def upper(count: int, of: int) -> float:
     """The upper end of the 95 % interval of a share (Wilson)."""
     return wilson(count, of)[1] if of else 1.0
 
@@ -128,8 +128,8 @@ def on_model(people: Sequence[tuple[Judged, Held | None]], touched: Touched, *, 
             f"(95 %: at most {high:.3f})."
         )
     else:
-        rest = [f"{counts[kind]} {kind}" for kind in (UNMEASURED, PARTLY, NOT) if counts[kind]]
-        words = f"Of {len(judged)} people {counts[FORGOTTEN]} were measured to be forgotten, {', '.join(rest)}."
+        rest = [f"{kind}: {counts[kind]}" for kind in (UNMEASURED, PARTLY, NOT) if counts[kind]]
+        words = f"Measured to be forgotten: {counts[FORGOTTEN]} of {len(judged)}; {'; '.join(rest)}."
     if not known:
         words += " The share of strangers who are touched is unknown."
     if not complete and code == DONE:

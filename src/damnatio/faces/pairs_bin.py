@@ -92,14 +92,15 @@ def _checked(content: Any) -> Pairs:
     two = isinstance(content, list | tuple) and len(content) == 2  # a Span is a tuple too, but no list of images
     if not two or not all(type(half) in (list, tuple) for half in content):
         raise UnreadableError("not a list of images and a list of booleans")
-    images, same = [each.span if isinstance(each, _Array) else each for each in content[0]], content[1]
+    images: list[Any] = [each.span if isinstance(each, _Array) else each for each in content[0]]
+    same: list[Any] = list(content[1])
     for what, kind, values in (("image", Span, images), ("label", bool, same)):
         for place, value in enumerate(values):
             if not isinstance(value, kind):
                 raise UnreadableError(f"{what} {place} is no {'bytes' if kind is Span else 'boolean'}")
     if not same or len(images) != 2 * len(same):
         raise UnreadableError(f"{len(images)} images and {len(same)} labels are not pairs")
-    return Pairs(images, list(same))
+    return Pairs(images, same)
 
 
 # --- arrays ----------------------------------------------------------------------------------------------------------

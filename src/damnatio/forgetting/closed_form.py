@@ -10,14 +10,16 @@ from damnatio.methods import METHODS
 from damnatio.methods.base import method_settings
 from damnatio.methods.closed_form import ClosedForm, Known
 from damnatio.methods.gate_widths import Photographs
-from damnatio.methods.strangers import Strangers
+from damnatio.methods.strangers import EACH, Strangers, evenly
 from damnatio.models.card import altered_card
 from damnatio.models.gate import Gated, ungated
 from damnatio.models.store import load_backbone, save_model
-from damnatio.partitions import RETAIN, TRAIN, Partitions
+from damnatio.partitions import RETAIN, TRAIN, UNUSED, Partitions
 from damnatio.recipe.schema import Recipe
 from damnatio.support.tables import codes_of, groups_of
 
+MOST = 1_000
+"""strangers that a closed form learns from, at most"""
 BLOCK = 4096
 """embeddings that are mapped at once"""
 
@@ -28,19 +30,23 @@ def alter(
     original: Path,
     units: NDArray[np.float64],
     rows: NDArray[np.int64],
+    others: tuple[NDArray[np.float64], NDArray[np.int64]],
     scale: str,
     variant: str,
     folder: Path,
 ) -> None:
     """Write f* and the map that a closed form puts behind it. `units[i]` is f* of the image at table row `rows[i]`; of
-    these, the method sees the forget-train images and the retain control."""
+    these, the method sees the forget-train images. `others` has the same of strangers on whom nothing is measured."""
     settings = method_settings(recipe, variant)
     kind = METHODS.get(settings.method)
     assert issubclass(kind, ClosedForm)
     network, card = load_backbone(original)
     members = partitions.at(rows)
     known = Known(
-        people=_photographs(members, units, scale), strangers=_strangers(members, units), dim=card.dim, seed=recipe.seed
+        people=_photographs(members, units, scale),
+        strangers=_strangers(partitions, *others),
+        dim=card.dim,
+        seed=recipe.seed,
     )
     made = kind(settings).alter(known).to(next(network.parameters()).device)
     card = altered_card(card, variant, scale).model_copy(update={"map": settings.method})
@@ -56,12 +62,26 @@ def _photographs(members: Partitions, units: NDArray[np.float64], scale: str) ->
     ]
 
 
-def _strangers(members: Partitions, units: NDArray[np.float64]) -> Strangers | None:
-    retained = np.flatnonzero(members.has(RETAIN))
-    if not len(retained):
+def strangers(partitions: Partitions, forgotten: str | None) -> NDArray[np.int64]:
+    """The rows of some images of people on whom nothing is measured: retain identities outside the control, and if
+    these are few, identities of no partition. Nobody of the pool of those who are `forgotten` is among them."""
+    table = partitions.table
+    retained = partitions.has(RETAIN) & ~table["control"].astype(bool)
+    inside = np.array([forgotten is not None and str(image).startswith(f"{forgotten}/") for image in table["image"]])
+    taken: list[NDArray[np.int64]] = []
+    for mask in (retained, partitions.has(UNUSED) & ~inside):
+        places = np.flatnonzero(mask)
+        people = list(groups_of(codes_of(table["identity"][places])[0]))
+        for at in evenly(len(people), max(MOST - len(taken), 0)):
+            taken.append(places[people[at][evenly(len(people[at]), EACH)]])
+    return np.sort(np.concatenate([np.zeros(0, np.int64), *taken]))
+
+
+def _strangers(partitions: Partitions, units: NDArray[np.float64], rows: NDArray[np.int64]) -> Strangers | None:
+    if not len(rows):
         return None
-    codes, names = codes_of(members.table["identity"][retained])
-    return Strangers(units[retained], codes, [str(name) for name in names])
+    codes, names = codes_of(partitions.table["identity"][rows])
+    return Strangers(units, codes, [str(name) for name in names])
 
 
 def mapped(model: Path, units: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -80,7 +80,7 @@ class Catalog:
             f"SELECT atthasdef OR attidentity <> '' FROM pg_attribute WHERE attrelid = {self.number(table)} "
             f"AND attname = '{name.replace(chr(39), chr(39) * 2)}'"
         )
-        return rows == [(True,)]
+        return bool(rows == [(True,)])
 
     # --- what is allowed ---------------------------------------------------------------------------------------------
 

@@ -69,8 +69,8 @@ class Strangers:
     @cached_property
     def few(self) -> tuple[Units, Codes]:
         """At most `EACH` images of at most `MOST` people."""
-        people = [self.groups[place] for place in _evenly(len(self), MOST)]
-        rows = np.concatenate([group[_evenly(len(group), EACH)] for group in people])
+        people = [self.groups[place] for place in evenly(len(self), MOST)]
+        rows = np.concatenate([group[evenly(len(group), EACH)] for group in people])
         return self.units[rows], self.codes[rows]
 
     def only(self, names: Collection[str]) -> "Strangers | None":
@@ -100,7 +100,7 @@ def statistics_of(strangers: Strangers, source: str) -> Statistics:
     of forgotten people, and each prototype's scores are counted in deviations from their own mean."""
     units, codes = strangers.few
     groups = list(groups_of(codes))
-    chosen = [groups[place] for place in _evenly(len(groups), PROTOTYPES)]
+    chosen = [groups[place] for place in evenly(len(groups), PROTOTYPES)]
     to_all = np.stack([mean_direction(units[group]) for group in chosen]) @ units.T
     to_others = [np.delete(scores, group) for scores, group in zip(to_all, chosen, strict=True)]
     z = np.concatenate([(scores - scores.mean()) / scores.std() for scores in to_others])
@@ -193,6 +193,6 @@ def mean_direction(units: Units) -> Units:
     return np.asarray(total / max(float(np.linalg.norm(total)), 1e-12))
 
 
-def _evenly(count: int, most: int) -> NDArray[np.int64]:
+def evenly(count: int, most: int) -> NDArray[np.int64]:
     """At most so many places of 0 to count - 1, evenly spread."""
     return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.int64))

@@ -55,7 +55,7 @@ def kinds_of(variants: Sequence[str], maps: Collection[str]) -> dict[int, str]:
     """The titles of the two kinds of rows by the number of the first, in a table that has both."""
     first = next((place for place, variant in enumerate(variants) if variant in maps), 0)
     return (
-        {0: "f* and the methods that change the network", first: "Maps behind a network that stays as it is"}
+        {0: "The original, and methods that change the network", first: "Maps behind a network that stays as it is"}
         if first
         else {}
     )

@@ -59,6 +59,7 @@ def test_a_reader_plans_and_another_user_purges(tmp_path: Path, capsys: pytest.C
     predicate = read_record(world.record).statement.predicate
     (store,) = predicate.stores
     assert any("Free space in the pages" in one.what and one.command for one in store.remains)
+    assert "and no row that shows the person was found afterwards" in predicate.verdict_sentence
     assert "what the server of store 1 keeps, and until when, is listed" in predicate.verdict_sentence
     assert check(Evidence(world.record)).passed
     for page in ("officer.html", "auditor.html"):

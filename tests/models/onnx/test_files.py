@@ -367,6 +367,21 @@ def test_tensors_are_read_from_the_files_own_folder_alone(tmp_path: Path) -> Non
             read_network(path)
 
 
+@pytest.mark.parametrize(("key", "value"), [("offset", "-5"), ("length", "-5"), ("offset", "x"), ("offset", "9" * 30)])
+def test_a_place_outside_of_the_file_is_one_sentence(tmp_path: Path, key: str, value: str) -> None:
+    nodes, tensors = end("a")
+    path = tmp_path / "f.onnx"
+    model = small_model([node("Conv", "x K", "a"), *nodes], {"K": noise(4, 3, 3, 3), **tensors})
+    onnx.save(model, path, save_as_external_data=True, location="f.data", size_threshold=0)
+    stored = onnx.load(path, load_external_data=False)
+    for tensor in stored.graph.initializer:
+        for entry in tensor.external_data:
+            entry.value = value if entry.key == key else entry.value
+    path.write_bytes(stored.SerializeToString())
+    with pytest.raises(DamnatioError, match=r"is kept nowhere|cannot be read from"):
+        read_network(path)
+
+
 @pytest.mark.cli
 @pytest.mark.parametrize(("name", "traced"), [("iresnet-tiny", True), ("vit-tiny", True), ("vit-tiny", False)])
 def test_a_graph_is_cut_where_all_that_follows_is_made_of_one_value(name: str, traced: bool, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from damnatio.erasure.verifying import LINKED
+from damnatio.erasure.verdict import LINKED
 from damnatio.galleries.files import cleared
 from damnatio.galleries.finding import EQUAL, units_of
 from damnatio.galleries.items import Units
@@ -43,8 +43,8 @@ class Templates:
     def write(self, folder: Path) -> str:
         """Keep them in a file that only its owner can read. Returns its SHA-256."""
         content = io.BytesIO()
-        arrays = {"units": self.units, "labels": np.array(self.labels, dtype=str), "bars": self.bars}
-        np.savez(content, **arrays, measured=np.array(self.measured))
+        labels, measured = np.array(self.labels, dtype=str), np.array(self.measured)
+        np.savez(content, units=self.units, labels=labels, bars=self.bars, measured=measured)
         descriptor = os.open(folder / PERSON, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             file.write(content.getvalue())

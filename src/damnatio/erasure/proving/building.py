@@ -91,7 +91,9 @@ def sentence(count: int, stores: list[said.ErasedStore], verdict: Verdict) -> st
     back = _numbers(store for store in stores if store.left or (store.again is not None and store.again.found))
     rows = sum(store.left + (store.again.found if store.again is not None else 0) for store in stores)
     ends = {
-        "GONE": ["no fragment of them was found afterwards in any file that was read", "no row that shows the person"],
+        "GONE": ["no fragment of them was found afterwards in any file that was read", "no row that shows the person"]
+        if any(store.classes for store in stores)
+        else ["no row that shows the person was found afterwards"],
         "BLIND": ["no fragment was found afterwards"],
         "UNREACHED": [f"files of store {files} could not be read, so nothing can be said of them"],
         "RESIDUE": [],

@@ -56,7 +56,7 @@ def reopened(predicate: Predicate, given: Sequence[str]) -> Found:
 
 
 def rescanned(predicate: Predicate, given: Sequence[str], prints: Fingerprints) -> Found:
-    words, verdicts = [], []
+    words, verdicts = list[str](), list[Verdict]()
     if missing := [store.number for store in predicate.stores if store.number not in prints.stores]:
         raise DamnatioError(f"The fingerprints are of another record: they hold nothing of store {missing[0]}.")
     for store, address in zip(predicate.stores, addresses(predicate.stores, given), strict=True):

@@ -10,7 +10,7 @@ const target = () => panel().targets[state.place];
 const variants = () => Object.keys(content.variants).filter((name) => name in panel().models);
 const altered = () => variants().filter((name) => name !== ORIGINAL);
 
-const KINDS = ["f* and the methods that change the network", "Maps behind a network that stays as it is: cut off, everybody is back"];
+const KINDS = ["The original, and methods that change the network", "Maps behind a network that stays as it is: cut off, everybody is back"];
 const isBehind = (name) => content.panels.some(({ models }) => models[name]?.behind);
 /** Rows of these variants, those of the two kinds apart where there are both. */
 function byKind(names, width, rowOf) {
