@@ -24,7 +24,7 @@ def test_the_demos_steps_are_those_that_it_takes() -> None:
     assert (counts.identities, counts.retain // 128) == (2_250, 94)
     parts = {(part.stage, part.name): part for part in parts_of(recipe, counts)}
     assert (parts["4-train", "original"].steps, parts["4-train", "original"].images) == (8 * 94, 8 * 94 * 128)
-    assert parts["5-forget", "S1-OF"].images == 2 * 94 * (128 + 64)
+    assert parts["5-forget", "S1-OF"].images == 2 * (counts.retain // 32) * (32 + 64)
     assert parts["5-forget", "S1-GS"].steps == parts["6-embed", "S1-GS"].images == 0
     assert parts["6-embed", "original"].images == counts.evaluated
 

@@ -107,6 +107,8 @@ def parts_of(recipe: Recipe, counts: Counts) -> Iterator[Part]:
             yield _fine_tuned(recipe, counts, scale, variant) if trained else Part("5-forget", name)
             yield Part("6-embed", name, counts.evaluated if trained else 0, disk=embeddings)
             yield Part("7-evaluate", name)
+    if any(not isinstance(method_settings(recipe, variant), MethodSettings) for variant in recipe.forget.methods):
+        yield Part("6-embed", "strangers")
     yield Part("6-embed", "examples")
     if recipe.report.pictures:
         yield Part("8-pictures", "map")
