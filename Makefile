@@ -16,8 +16,8 @@ HUGE := glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=4294967296:glibc.mall
 demo: $(READY)  ## the whole experiment on rendered faces: runs/demo/report/index.html
 	$(RUN)/damnatio demo
 	@echo
-	@echo "This shows every stage, table and figure, and people who are no longer linked. After two epochs many of the paper's findings"
-	@echo "do not hold: \`make reproduce\` tries them at a tenth of the paper's size, in four to five hours; docs/reproduction.md says what came out."
+	@echo "This shows every stage, table and figure, and the paper's central results. Many claims of its findings do not hold on a run of this"
+	@echo "size: \`make reproduce\` tries them at a tenth of the paper's, in four to five hours; docs/reproduction.md says what came out."
 	@echo
 	@echo "Next:"
 	@echo "  open runs/demo/report/index.html             every table and figure, on one page"

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from contest.rules import PEOPLE, PHOTOGRAPHS, SCALE, Contestant
 from contest.worlds import Draw, Place, fresh
@@ -22,12 +23,12 @@ from damnatio.evaluation.legacy import Embedded
 from damnatio.evaluation.measuring import ORIGINAL, measure, reference_of, table_of, write
 from damnatio.evaluation.protocol import compare
 from damnatio.evaluation.rates import Result
-from damnatio.forgetting.closed_form import alter, mapped
+from damnatio.forgetting.closed_form import alter, mapped, strangers
 from damnatio.forgetting.fine_tuning import forgetting_job
 from damnatio.methods import METHODS
 from damnatio.methods.base import method_settings
 from damnatio.methods.closed_form import ClosedForm
-from damnatio.partitions import RETAIN, TRAIN
+from damnatio.partitions import FORGET, TRAIN, Rows
 from damnatio.recipe.schema import Recipe
 from damnatio.support.code import digests
 from damnatio.support.errors import DamnatioError
@@ -182,12 +183,19 @@ def _check_budget(job: Job, place: Place) -> None:
 
 
 def _in_closed_form(place: Place, draw: Draw, contestant: Contestant, recipe: Recipe, folder: Path) -> float:
-    """The seconds count the embedding of the images that the method sees: forget-train and retain control."""
-    members = draw.partitions.at(draw.rows)
-    seen = draw.rows[members.in_forget_set(SCALE, TRAIN) | members.has(RETAIN)]
+    """The seconds count the embedding of the images that the method sees: forget-train and strangers on whom nothing is
+    measured."""
+    seen = draw.rows[draw.partitions.at(draw.rows).in_forget_set(SCALE, TRAIN)]
+    pool = (recipe.partitions.pools or {}).get(FORGET)
+    others = strangers(draw.partitions, pool)
     started = time.process_time()
-    units = in_float64(place.embed(recipe, draw.original, seen), lambda row: f"image {seen[row]}", draw.original)
-    alter(recipe, draw.partitions, draw.original, units, seen, SCALE, contestant.name, fresh(folder / "model"))
+
+    def units_of(rows: Rows) -> NDArray[np.float64]:
+        return in_float64(place.embed(recipe, draw.original, rows), lambda row: f"image {rows[row]}", draw.original)
+
+    known = units_of(others), others
+    model = fresh(folder / "model")
+    alter(recipe, draw.partitions, draw.original, units_of(seen), seen, known, SCALE, contestant.name, model)
     return time.process_time() - started
 
 
