@@ -28,7 +28,7 @@ from damnatio.forgetting.fine_tuning import forgetting_job
 from damnatio.methods import METHODS
 from damnatio.methods.base import method_settings
 from damnatio.methods.closed_form import ClosedForm
-from damnatio.partitions import FORGET, TRAIN, Rows
+from damnatio.partitions import TRAIN, Rows
 from damnatio.recipe.schema import Recipe
 from damnatio.support.code import digests
 from damnatio.support.errors import DamnatioError
@@ -186,7 +186,7 @@ def _in_closed_form(place: Place, draw: Draw, contestant: Contestant, recipe: Re
     """The seconds count the embedding of the images that the method sees: forget-train and strangers on whom nothing is
     measured."""
     seen = draw.rows[draw.partitions.at(draw.rows).in_forget_set(SCALE, TRAIN)]
-    pool = (recipe.partitions.pools or {}).get(FORGET)
+    pool = (recipe.partitions.pools or {}).get("F")
     others = strangers(draw.partitions, pool)
     started = time.process_time()
 
