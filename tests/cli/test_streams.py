@@ -50,7 +50,7 @@ def test_characters_that_a_stream_lacks_are_replaced(tmp_path: Path) -> None:
         done = damnatio("run", recipe, "--run", tmp_path / "run", "--tables", *SMALL, environment=environment)
         assert done.returncode == 0, done.stderr
         assert not done.stderr
-        assert "m??we" in done.stdout or "m?we" in done.stdout
+        assert any(name in done.stdout for name in ("m?we", "m\\udcc3\\udcb6we"))  # bytes of no character have numbers
         assert "?" in done.stdout.split("Verification and identification")[1]  # the arrows of the table
 
 
