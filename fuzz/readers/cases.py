@@ -30,7 +30,7 @@ def _statement() -> dict[str, Any]:
     dates = dict.fromkeys(("received", "deadline", "planned", "begun", "deleted", "signed"), "2026-08-17")
     decisions = dict.fromkeys(("found", "candidates", "accepted", "rejected", "deleted"), 0)
     predicate = {
-        **{"format": 1, "case": "5", "number": 1, "previous": "", "dates": dates, "tools": {}, "signer": signer},
+        **{"format": 2, "case": "5", "number": 1, "previous": "", "dates": dates, "tools": {}, "signer": signer},
         **{"verdict": "GONE", "verdict_sentence": sentence(0, [], "GONE"), "enrolled_again": [], "items": []},
         **{"model": {"method": "GS", "people": 1, "complete": True, "level": 0.4, "rates": []}, "item_key": HASH},
         **{"decisions": decisions, "stores": [], "not_reached": ["a"], "remains": ["b"], "recipients": ["c"]},
@@ -55,10 +55,22 @@ def _resigned(change: Mutate) -> Mutate:
 
 def _plans(folder: Path) -> list[bytes]:
     file = {"name": "model.onnx", "bytes": 5, "sha256": HASH}
-    lists = ("files", "rates", "enrolled", "stores", "items", "leftovers", "remains", "recipients")
+    lists = (
+        "besides",
+        "settings",
+        "files",
+        "rates",
+        "enrolled",
+        "stores",
+        "items",
+        "leftovers",
+        "remains",
+        "recipients",
+    )
     content = {
-        **{"format": 1, "damnatio": "0.2.0", "case": "5", "made": "2026-08-17", "received": "2026-08-17"},
-        **{"deadline": "2026-09-16", "names": ["Ann"], "people": 1, "level": 0.4, "likeness": 0.4, "method": "GS"},
+        **{"format": 2, "damnatio": "0.2.0", "case": "5", "made": "2026-08-17", "received": "2026-08-17"},
+        **{"templates": [{"label": "mean", "bar": 0.4}], "measured": 0, "person": HASH, "source": "model.onnx"},
+        **{"deadline": "2026-09-16", "names": ["Ann"], "people": 1, "level": 0.4, "method": "GS"},
         **{"complete": True, "verdict": "Ann was forgotten.", "model": file, **{name: [] for name in lists}},
     }
     return [_sealed(content)]

@@ -48,13 +48,13 @@ def naive_unit(network: nn.Module, card: Card, path: Path, flip: bool = True) ->
 
 
 def test_a_folder_is_measured_as_image_by_image(tmp_path: Path, model: Path, face_folder: Path) -> None:
-    Image.fromarray(np.full((32, 32, 3), 99, np.uint8)).save(face_folder / "alone.png")  # of nobody: left alone
+    Image.fromarray(np.full((32, 32, 3), 99, np.uint8)).save(face_folder / "alone.png")  # of nobody: left out, by name
     (face_folder / "single").mkdir()
     Image.fromarray(np.full((32, 32, 3), 99, np.uint8)).save(face_folder / "single/0.png")
     (face_folder / "single/1.png").write_bytes(b"no image")
     result = run([model, face_folder, "--draw-pairs", "200", "--batch", "50"], tmp_path)
     assert (result["images"], result["identities"]) == (281, 41)
-    assert list(result["skipped"]) == ["single/1.png"]
+    assert list(result["skipped"]) == ["alone.png", "single/1.png"]
 
     network, card = load_backbone(model)
     paths = sorted(set(face_folder.glob("*/*.png")) - {face_folder / "single/1.png"})

@@ -55,7 +55,7 @@ def test_experiment_is_the_recipe_with_what_differs(tmp_path: Path) -> None:
     assert (vit.train.lr, vit.train.epochs, vit.train.optimiser) == (0.002, 8, "adamw")
     assert vit.forget.methods == ["HD"]
     hd: Any = method_settings(vit, "HD")
-    assert (hd.margin, hd.lr, hd.lambda_forget) == (0.5, 0.02, 10.0)
+    assert (hd.margin, hd.lr, hd.lambda_forget) == (0.5, 0.005, 10.0)
     assert (vit.partitions, vit.evaluate, vit.faces) == (demo.partitions, demo.evaluate, demo.faces)
 
 

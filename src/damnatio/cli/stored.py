@@ -48,6 +48,8 @@ def stored_evaluations(run: Path) -> list[Stored]:
         raise DamnatioError(f"{run} holds no finished evaluation: run a recipe there to its end first.{inside}")
     try:
         return _found(run, evaluations)
+    except DamnatioError:
+        raise
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DamnatioError(
             f"A {MANIFEST} in {run} does not say how its output was made ({type(error).__name__}: {error}): run the "

@@ -150,6 +150,8 @@ def _lines(words: Sequence[str], option: str) -> Iterator[str]:
             continue
         try:
             text = _text(Path(word[1:]))
+        except DamnatioError:
+            raise
         except (OSError, ValueError) as error:
             raise DamnatioError(f"{option} {word}: the file cannot be read ({error}).") from None
         yield from filter(None, map(str.strip, text.splitlines()))

@@ -60,6 +60,8 @@ class Manifest(FileSource):
         need_regular(path, "The manifest")
         try:
             return self._of_csv(path) if path.suffix.lower() == ".csv" else _of_parquet(path)
+        except DamnatioError:
+            raise
         except KeyError:
             raise DamnatioError(f"The manifest {path} must have the columns 'path' and 'identity'.") from None
         except OSError as error:

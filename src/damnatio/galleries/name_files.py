@@ -36,6 +36,8 @@ class NameFile:
             raise DamnatioError(f"The names {path} are in no known format: {', '.join(KINDS)} are read.")
         try:
             self._content = self._read(path.read_bytes())
+        except DamnatioError:
+            raise
         except (OSError, ValueError, EOFError, RecursionError, UnpicklingError) as error:
             said = " ".join(str(error).split())[:120]
             raise DamnatioError(f"The names {path} cannot be read ({said}).") from error

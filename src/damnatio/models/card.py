@@ -80,6 +80,8 @@ def read_card(path: Path) -> Card:
         if isinstance(content, dict) and "scale" in content and "deviation" not in content:
             content["deviation"] = content.pop("scale")  # its name in cards of 0.1.0
         return Card.model_validate(content)
+    except DamnatioError:
+        raise
     except (OSError, ValueError, RecursionError) as error:
         raise DamnatioError(f"{path} is not a readable model card ({' '.join(str(error).split())[:200]}).") from error
 

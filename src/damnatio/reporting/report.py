@@ -215,6 +215,8 @@ def _read_csv(path: Path, names: Sequence[str]) -> Table:
             if not rows and path.name == RESULTS:
                 raise ValueError("it has no row")
             columns = {n: [_NUMBERS.get(n, str)(row[n] or _EMPTY.get(n, "")) for row in rows] for n in names}
+    except DamnatioError:
+        raise
     except OSError:
         raise DamnatioError(f"There is no finished report in {path.parent}: run the recipe to its end first.") from None
     except (csv.Error, ValueError, KeyError) as error:  # ValueError: not UTF-8, or a number that is none

@@ -93,6 +93,8 @@ class Table:
             need_rows(checked(path))
             table = pq.read_table(path, columns=list(columns) if columns else None)
             return Table({name: from_arrow(table.column(name)) for name in table.column_names})
+        except DamnatioError:
+            raise
         except FileNotFoundError:
             raise DamnatioError(f"There is no table {path}: run the stage that makes it.") from None
         except (pa.ArrowException, OSError, ValueError) as error:  # ValueError: text that is not UTF-8

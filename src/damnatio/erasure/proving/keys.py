@@ -130,6 +130,8 @@ def _private(path: Path, remedy: str) -> Any:
         raise DamnatioError(f"Others than its owner can read the key {path}: chmod 600 it, or make a new one.")
     try:
         return load_pem_private_key(_bytes(path), password=None)
+    except DamnatioError:
+        raise
     except (ValueError, TypeError) as error:
         raise DamnatioError(f"{path} holds no private key in PEM without a password ({error}).") from error
 
@@ -139,6 +141,8 @@ def _public(path: Path) -> Any:
 
     try:
         return load_pem_public_key(_bytes(path))
+    except DamnatioError:
+        raise
     except ValueError as error:
         raise DamnatioError(f"{path} holds no public key in PEM ({error}).") from error
 

@@ -40,6 +40,8 @@ def read_content(report: Path) -> Json:
     """The content of a report's page."""
     try:
         content = json.loads(checked(report / DATA).read_text(encoding="utf-8"))
+    except DamnatioError:
+        raise
     except FileNotFoundError:
         raise DamnatioError(
             f"{report} has no {DATA}: it was made by an earlier damnatio. Make it again: damnatio report RECIPE --run "
