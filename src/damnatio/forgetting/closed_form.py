@@ -18,8 +18,8 @@ from damnatio.partitions import RETAIN, TRAIN, UNUSED, Partitions
 from damnatio.recipe.schema import Recipe
 from damnatio.support.tables import codes_of, groups_of
 
-MOST = 1_000
-"""strangers that a closed form learns from, at most"""
+LEAST = 100
+"""strangers that a closed form learns from, if there are so many; or as many as the retain control has people"""
 BLOCK = 4096
 """embeddings that are mapped at once"""
 
@@ -63,16 +63,18 @@ def _photographs(members: Partitions, units: NDArray[np.float64], scale: str) ->
 
 
 def strangers(partitions: Partitions, forgotten: str | None) -> NDArray[np.int64]:
-    """The rows of some images of people on whom nothing is measured: retain identities outside the control, and if
-    these are few, identities of no partition. Nobody of the pool of those who are `forgotten` is among them."""
+    """The rows of some images of people on whom nothing is measured, as many people as the control has: retain
+    identities outside the control, and if these are few, identities of no partition. Nobody of the pool of those who
+    are `forgotten` is among them."""
     table = partitions.table
-    retained = partitions.has(RETAIN) & ~table["control"].astype(bool)
+    control = table["control"].astype(bool)
+    retained, most = partitions.has(RETAIN) & ~control, max(LEAST, len(set(table["identity"][control])))
     inside = np.array([forgotten is not None and str(image).startswith(f"{forgotten}/") for image in table["image"]])
     taken: list[NDArray[np.int64]] = []
     for mask in (retained, partitions.has(UNUSED) & ~inside):
         places = np.flatnonzero(mask)
         people = list(groups_of(codes_of(table["identity"][places])[0]))
-        for at in evenly(len(people), max(MOST - len(taken), 0)):
+        for at in evenly(len(people), max(most - len(taken), 0)):
             taken.append(places[people[at][evenly(len(people[at]), EACH)]])
     return np.sort(np.concatenate([np.zeros(0, np.int64), *taken]))
 
