@@ -31,6 +31,8 @@ class Plan:
     people: list[Person]
     strangers: Strangers | None
     """all at hand, without the people themselves"""
+    spared: Strangers
+    """those of them for whom cones were made narrower"""
     hidden: Hidden
     gate: Gate
     report: Strangers | None
@@ -83,19 +85,20 @@ def plan(
         shown.append(Photographs(person.name, person.units, person.kept, more.units if more else None))
     nobody = Strangers(np.zeros((0, dim)), np.zeros(0, np.int64), [])
 
-    def hide(spared: Strangers | None) -> Hidden:
-        return method.hide(Known(shown, fit, dim, seed, spared or nobody), statistics, gate)
+    def hide(spared: Strangers) -> Hidden:
+        return method.hide(Known(shown, fit, dim, seed, spared), statistics, gate)
 
     unasked = set(answers.open) if answers else set()
-    hidden = hide(_without(strangers, unasked) if answers else None)
+    spared = (_without(strangers, unasked) if answers else None) or nobody
+    hidden = hide(spared)
     refusals.need_one_person_each(hidden.chosen)
     assert hidden.gate is not None  # everybody has a cone
     refusals.need_different_people(usable, hidden.chosen, hidden.gate)
-    fitted = hide(_without(fit, unasked)).gate if answers and report else hidden.gate
+    fitted = hide(_without(fit, unasked) or nobody).gate if answers and report else hidden.gate
     assert fitted is not None
     before = [entry.pseudonym for entry in gate.record.people] if gate else []
     warnings = [*([spread] if spread else []), *_warnings(usable, fit, hidden), *_unasked(sorted(unasked))]
-    return Plan(people, strangers, hidden, hidden.gate, report, fitted, before, templates, warnings)
+    return Plan(people, strangers, spared, hidden, hidden.gate, report, fitted, before, templates, warnings)
 
 
 def settle(request: Request, planned: Plan, ask: Ask | None) -> Settled:

@@ -41,7 +41,7 @@ class Trial:
         """A gate for the people, made as that of the plan was."""
         report = set(plan.report.names) if plan.report else set()
         fit = plan.strangers.only(set(plan.strangers.names) - report) if plan.strangers else None
-        known = Known(people, fit, self.dim, self.seed, plan.strangers)
+        known = Known(people, fit, self.dim, self.seed, plan.spared)
         return self.method.hide(known, self.statistics, self.gate).gate
 
 
