@@ -6,21 +6,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from damnatio.evaluation.measuring import FALSE_RATES, Measured, measure, reference_from
 from damnatio.evaluation.protocol import compare_members
 from damnatio.evaluation.rates import COLUMNS, Result
-from damnatio.evaluation.scanning import Units
 from damnatio.protocol import roles as words
 from damnatio.protocol.roles import Members
+from damnatio.support.arrays import unit_rows
 from damnatio.support.errors import DamnatioError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 AFTER, BEFORE = "after", "before"
+ONE = "one embedding per image"
 SHOWN = (
     ("Ftr-Ftr", "TMR", "forgotten: two seen photographs are linked"),
     ("Fev-Fev", "TMR", "forgotten: two new photographs are linked"),
@@ -121,8 +121,8 @@ def evaluate(
         raise DamnatioError("roles has no 'development' image: thresholds are calibrated on people of their own.")
     if not members.has(words.SEEN, words.NEW).any():
         raise DamnatioError("roles has no 'forget-train' and no 'forget-eval' image: nobody is to be forgotten.")
-    now = _units(after, "after", len(members.roles))
-    then = None if before is None else _units(before, "before", len(members.roles))
+    now = unit_rows(after, "after", ONE, len(members.roles))
+    then = None if before is None else unit_rows(before, "before", ONE, len(members.roles))
     targets = sorted({*fmr, *fpir})
     rows: dict[str, list[Result]] = {}
     reference = None
@@ -132,20 +132,6 @@ def evaluate(
     found = measure(compare_members(now, members, 0, seed, then), targets, reference, replicates)
     rows[AFTER] = _kept(found, fmr, fpir)
     return Results(rows, list(dict.fromkeys(_warnings(found, fmr, fpir))))
-
-
-def _units(given: ArrayLike, name: str, count: int) -> Units:
-    array = np.asarray(given.detach().cpu() if hasattr(given, "detach") else given)
-    if array.ndim != 2 or len(array) != count:
-        raise DamnatioError(
-            f"{name} wants one embedding per image, [{count}, d], and has the shape {list(array.shape)}."
-        )
-    units = array.astype(np.float64)
-    lengths = np.linalg.norm(units, axis=1, keepdims=True)
-    if not np.isfinite(lengths).all() or not lengths.all():
-        place = int(np.flatnonzero(~np.isfinite(lengths[:, 0]) | (lengths[:, 0] == 0))[0])
-        raise DamnatioError(f"{name} has no direction in row {place}: it is zero, or not finite.")
-    return np.asarray(units / lengths)
 
 
 def _key(row: Result) -> tuple[str, str, float | None]:

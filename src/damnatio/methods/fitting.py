@@ -11,6 +11,7 @@ from damnatio.methods.gate_and_scatter import GateAndScatter
 from damnatio.methods.gate_widths import Chosen, Photographs
 from damnatio.methods.strangers import Strangers
 from damnatio.models.gate import Gate
+from damnatio.support.arrays import plain, unit_rows
 from damnatio.support.errors import DamnatioError
 from damnatio.support.tables import codes_of, groups_of
 
@@ -119,14 +120,8 @@ def _people(
     vectors: ArrayLike, who: ArrayLike, first: str, second: str
 ) -> tuple[NDArray[np.float64], NDArray[np.int64], list[str]]:
     """Unit vectors, the code of each one's person, and the names by code."""
-    array = np.asarray(vectors.detach().cpu() if hasattr(vectors, "detach") else vectors, np.float64)
-    names = np.asarray(who.detach().cpu() if hasattr(who, "detach") else who)
-    if array.ndim != 2 or names.shape != array.shape[:1] or not len(array):
-        raise DamnatioError(
-            f"{first} wants embeddings [n, d] and {second} n names, not {list(array.shape)} and {list(names.shape)}."
-        )
-    lengths = np.linalg.norm(array, axis=1, keepdims=True)
-    if not np.isfinite(lengths).all() or not lengths.all():
-        raise DamnatioError(f"{first} has a row without a direction: it is zero, or not finite.")
+    names = plain(who)
+    if names.ndim != 1 or not len(names):
+        raise DamnatioError(f"{second} wants a name for each row of {first}, and has the shape {list(names.shape)}.")
     codes, distinct = codes_of(np.array([str(name) for name in names.tolist()], object))
-    return array / lengths, codes, [str(name) for name in distinct]
+    return unit_rows(vectors, first, f"an embedding for each of {second}", len(names)), codes, list(map(str, distinct))

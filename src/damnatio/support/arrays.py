@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import save_file as save_numpy
 from safetensors.torch import load_file, save_file
@@ -42,6 +42,25 @@ def read_tensors(path: Path) -> dict[str, Any]:
     except (OSError, SafetensorError) as error:
         raise DamnatioError(f"{path} is not a readable safetensors file ({error}).") from error
     return tensors
+
+
+def plain(given: ArrayLike) -> NDArray[Any]:
+    """A user's array or tensor, as NumPy's."""
+    return np.asarray(given.detach().cpu() if hasattr(given, "detach") else given)
+
+
+def unit_rows(given: ArrayLike, name: str, wanted: str, count: int) -> NDArray[np.float64]:
+    """A user's vectors at unit length, `count` of them. `name` and `wanted` say in an error which argument it is, and
+    what it should be."""
+    array = plain(given)
+    if array.ndim != 2 or len(array) != count:
+        raise DamnatioError(f"{name} wants {wanted}, [{count}, d], and has the shape {list(array.shape)}.")
+    units = array.astype(np.float64)
+    norms = np.linalg.norm(units, axis=1, keepdims=True)
+    bad = np.flatnonzero(~np.isfinite(norms[:, 0]) | (norms[:, 0] == 0))
+    if len(bad):
+        raise DamnatioError(f"{name} has no direction in row {bad[0]}: it is zero, or not finite.")
+    return np.asarray(units / norms)
 
 
 BLOCK = 1024
